@@ -55,7 +55,7 @@ def link_delegates(
 
 
 def _check(compiled: Sequence[CompiledPartition], results: Sequence[PreprocessResult]) -> None:
-    """Check that `link` returned a result for each partition, with an unchanged number of `unread_results`."""
+    """Check that `link` returned a result for each partition, and as many `unread_results` in each as before."""
     if len(results) != len(compiled):
         raise ValueError(f"link gave {len(results)} results")
     for partition, result in zip(compiled, results, strict=True):

@@ -125,8 +125,7 @@ def check_structure(program: ExportedProgram) -> None:
 
     Raises:
         RuntimeError: The graph reads a node before it is computed, or a node of another graph.
-        CompileError: A call has no `val`, or the signature does not match the inputs or the number of results of the
-            graph.
+        CompileError: A call has no `val`, or the signature does not match the graph's inputs or its number of results.
     """
     graph = program.graph_module.graph
     graph.lint()

@@ -153,7 +153,7 @@ class BundledProgram:
         """Write the `.bpte` file.
 
         Raises:
-            WriteError: The file cannot be written; then an existing file has not changed.
+            WriteError: The file cannot be written. An existing file is then unchanged.
             FormatError: The file would be larger than 2 GiB.
         """
         buffer = self.buffer
@@ -161,7 +161,7 @@ class BundledProgram:
 
 
 def serialize_from_bundled_program_to_flatbuffer(bundled_program: BundledProgram) -> bytes:
-    """Return the `.bpte` as bytes. The function has the name of its counterpart in executorch."""
+    """Return the `.bpte` as bytes. Named like its counterpart in executorch."""
     return bundled_program.buffer
 
 

@@ -40,7 +40,7 @@ class OutputRow:
             with the lowest SQNR.
         quantized: The difference from the quantized program in eager mode, which is the error of the runtime alone;
             None if `edgecore.compile` did not quantize the model.
-        bound: The largest absolute error of the runtime that is accepted.
+        bound: The largest accepted absolute error of the runtime.
         step: The scale, if a per-tensor dequantize node with a constant scale computes the output; otherwise None.
         problem: A sentence if the model returns another shape or dtype than the program; otherwise empty.
     """
@@ -58,7 +58,7 @@ class OutputRow:
 
     @property
     def own(self) -> Difference:
-        """The difference to compare with `bound`: `quantized` if it is not None, otherwise `eager`."""
+        """The difference that must not exceed `bound`: `quantized` if it is not None, otherwise `eager`."""
         return self.quantized or self.eager
 
     @property

@@ -58,7 +58,7 @@ def report_lines(backend_id: str, results: Sequence[PreprocessResult]) -> list[s
 
 @cache
 def _distribution(info: BackendInfo) -> tuple[str, str]:
-    """Return the name and version of a backend's pip package; if there is none, the name of the module and ""."""
+    """Return the name and version of a backend's pip package; without a package, the name of its module and ""."""
     package = info.compiler.partition(":")[0].partition(".")[0]
     for name in packages_distributions().get(package, ()):
         try:

@@ -1,4 +1,4 @@
-"""Constants that a backend's low precision cannot represent, such as 1e-12 or `finfo.min` in float16."""
+"""Find constants that a backend's low precision cannot represent, such as 1e-12 or float32's `finfo.min` in float16."""
 
 from __future__ import annotations
 

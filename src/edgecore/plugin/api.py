@@ -36,7 +36,8 @@ class MemoryNeed:
     """Memory that a delegate allocates for tensors of the largest shapes.
 
     Attributes:
-        kind: "scratch" is used only during a run, "persistent" also between runs, "staging" holds copies of arguments.
+        kind: "scratch" (used only during a run), "persistent" (keeps its content between runs), or "staging" (holds
+            copies of arguments).
         bytes: Size in bytes.
         space: Number of the memory space: 0 is host memory, the backend numbers the others.
         alignment: Alignment in bytes.
@@ -183,7 +184,7 @@ class BackendCompiler(Protocol):
 
         Args:
             blob: A blob that `preprocess` returned.
-            named_data: Named data of the whole file by key: objects with the bytes as `data`.
+            named_data: Named data of the whole file: key -> object whose attribute `data` holds the bytes.
             runtime: The target runtime: "executorch-1.5" or "edgecore".
 
         Returns:
@@ -228,8 +229,8 @@ class RewriteRecipe:
 
     Attributes:
         rewrite: Takes a program and a function that returns True for the nodes to quantize; returns a rewritten copy.
-            It may raise `CompileError`. For nodes that `edgecore.sdk.Editor` makes, that function returns the same as
-            for the nodes that they replace, because they inherit their `meta`.
+            It may raise `CompileError`. The passed function also works for nodes that `edgecore.sdk.Editor` makes: they
+            inherit the `meta` of the nodes that they replace.
         options: Options of the backend that the recipe requires. Options that the user sets take precedence.
         computes_in: Dtype in which the backend computes floating-point values with these options. The quantization
             report and `compare` round results to this dtype.
@@ -439,7 +440,7 @@ class BlobGraphReader(BackendCompiler, Protocol):
 
         Args:
             blob: The blob of one delegate.
-            named_data: Named data of the whole file by key: objects with the bytes as `data`.
+            named_data: Named data of the whole file: key -> object whose attribute `data` holds the bytes.
 
         Raises:
             FormatError: The blob is damaged.

@@ -184,7 +184,7 @@ def _begin(target: Any, *arguments: Any) -> threading.Thread:
 
 
 def _drain(stream: IO[bytes], kept: bytearray, count: int | None) -> None:
-    """Read a stream to its end, and keep its last `count` bytes (None: all) in `kept`."""
+    """Read a stream to its end, and store its last `count` bytes (None: all bytes) in `kept`."""
     with contextlib.suppress(ValueError, OSError):  # the stream was closed
         while part := os.read(stream.fileno(), _PART):
             kept += part
@@ -193,7 +193,7 @@ def _drain(stream: IO[bytes], kept: bytearray, count: int | None) -> None:
 
 
 def _feed(stream: IO[bytes], parts: Iterable[bytes]) -> None:
-    with contextlib.suppress(OSError), stream:  # ignore a broken pipe: the process has ended, and says why
+    with contextlib.suppress(OSError), stream:  # ignore a broken pipe: the process has ended, and its status says why
         for part in parts:
             stream.write(part)
 

@@ -1,4 +1,4 @@
-"""A Python process that answers requests, and whose crash or hang its parent survives.
+"""A Python process that answers requests. Its parent survives if it crashes or hangs.
 
 Requests and answers are lines of JSON on the stdin and stdout with which the worker starts. It then redirects stdin to
 /dev/null and stdout to stderr, so that output of a library cannot be taken for an answer.
@@ -104,7 +104,7 @@ class Worker:
             if not line:
                 self._lines.put(b"")
                 raise WorkerEnded(self._process.wait())
-            with contextlib.suppress(ValueError):  # skip a half line, which a killed fork may have left
+            with contextlib.suppress(ValueError):  # skip an incomplete line, which a killed fork may have left
                 return json.loads(line)
 
     @property

@@ -86,8 +86,8 @@ def quantize_model(
         is_whole = is_whole and len(recipes) == 1 and not quantizers[0].embeddings and not floats
         quantizer = make_quantizer(quantizers, is_whole=is_whole)
         sample, quantized = _convert(program, exported.example_inputs, quantizer, title, calibration, dynamic_shapes)
-        # `from_node` of an exported node refers to a node of the converted module, which has the same name as in
-        # `program`.
+        # `from_node` of an exported node names a node of the converted module. The nodes of `program` have the same
+        # names.
         sources = {node.name: node.meta["from_node"] for node in quantized.graph.nodes if "from_node" in node.meta}
         names = {name: origins.get(source[-1].name, source[-1].name) for name, source in sources.items()}
         return Quantized(exported, quantized, names, sample, computes_in, excluded, weights)
@@ -131,7 +131,7 @@ def _convert(
     hook = observed.register_forward_pre_hook(record, with_kwargs=True)
     with torch.no_grad(), unchanged_buffers(program), collect_hidden_observers(observed) as hidden:
         if calibration is None:
-            observed(*args, **kwargs)  # run once, because observers of weights record ranges only when the model runs
+            observed(*args, **kwargs)  # observers of weights, too, record ranges only when the model runs
         elif callable(calibration):
             calibration(observed)
         else:
@@ -144,7 +144,7 @@ def _convert(
 
 
 def make_quantizer(recipes: Sequence[ChosenRecipe], *, is_whole: bool) -> Any:
-    """Make the torchao quantizer of several recipes, or of a single recipe without rules (`is_whole`)."""
+    """Make one torchao quantizer for all recipes; `is_whole` is True for a single recipe without rules."""
     quantizers = [(cast(QuantizerRecipe, recipe.method).make_quantizer(), recipe.selects) for recipe in recipes]
     if is_whole:
         return quantizers[0][0]

@@ -76,7 +76,7 @@ def remove_observers(observed: GraphModule, names: set[str]) -> None:
 
 
 def _before_softmax(observed: GraphModule) -> set[str]:
-    """Return the names of the observers of scores, masks, and values from which masks are computed elementwise."""
+    """Return the names of the observers of scores, of masks, and of values from which masks are computed."""
     names = set()
     open_nodes, seen = [scores for node in observed.graph.nodes if (scores := _scores(node)) is not None], set[Node]()
     while open_nodes:

@@ -85,7 +85,7 @@ class OutsideBodies(Quantizer):  # type: ignore[misc]
 
 
 def _is_complete(annotation: Any, kept: dict[Node, Any]) -> bool:
-    """Return True if each value whose quantization parameters `annotation` shares is itself annotated in `kept`."""
+    """Return True if `kept` annotates each value with which `annotation` shares quantization parameters."""
     for value in _references(annotation):
         if isinstance(value, Node):
             if value not in kept or kept[value].output_qspec is None:

@@ -168,7 +168,7 @@ class Program:
 
         The sessions share the file, its weights, the backends and their packed data, and the arguments of `load`.
         Several threads may use them at the same time. Options from `set_options` are not copied. Methods that are
-        loaded here are also loaded in the session; others at their first use.
+        loaded in this program are loaded in the session now; the others at their first use.
 
         Returns:
             A program with the same methods; its mutable buffers have their initial values.
@@ -201,8 +201,8 @@ class Program:
 
         Raises:
             BackendError: As for `load_method`.
-            ExecutionError: A run has failed in a backend that keeps state, a backend fails, or a method cannot be
-                loaded.
+            ExecutionError: An earlier run failed in a backend that keeps state, a backend fails now, or a method cannot
+                be loaded.
         """
         self._load_all()
         return self._program.export_state()
@@ -397,7 +397,7 @@ def _debug_level(debug: str) -> int:
 
 
 def _trace_level(trace: bool | str) -> int:
-    """Convert a level of `load(trace=...)` to the native module's number; -1 for no trace."""
+    """Convert a level of `load(trace=...)` to the native module's number for it; -1 if there is no trace."""
     if not trace:
         return -1
     from edgecore.runtime.tracing import level_number

@@ -197,7 +197,7 @@ def count_in_runs(emit: Emit, path: str, options: Any, library: str) -> None:
 
 
 def count_in_session(emit: Emit, program: str, options: Any, calls: list[Any], inputs: str, library: str) -> None:
-    """Make the given calls in one session, and emit the number of calls of `buffer_map` in each."""
+    """Make the given calls in one session; for each call, emit how many calls of `buffer_map` it caused."""
     from edgecore.conformance.workers.table_patches import count_maps
 
     maps = count_maps(library)
@@ -206,7 +206,7 @@ def count_in_session(emit: Emit, program: str, options: Any, calls: list[Any], i
 
 
 def _differences(count: Callable[[], int], functions: list[Callable[[], Any]]) -> list[int]:
-    """Call each function, and return for each the increase of `count()` during the call."""
+    """Call each function, and return by how much `count()` increased during each call."""
     changes = []
     for function in functions:
         before = count()

@@ -32,7 +32,7 @@ SYMBOL = "edgecore_backend_v0"
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """Yield one check for each finding of `edgecore doctor` about the backend, then the other checks of the group."""
+    """Yield one check for each check of `edgecore doctor` on the backend, then the other checks of the group."""
     diagnoses = diagnose(subject.distribution)
     findings = next(row.findings for row in diagnoses if row.backend.backend_id == subject.backend_id)
     for finding in findings:

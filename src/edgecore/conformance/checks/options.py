@@ -250,7 +250,7 @@ def _visible(program: Any) -> Any:
 
 @contextmanager
 def _captured() -> Iterator[bytearray]:
-    """Capture what Python and libraries print in the `with` block; the yielded bytes are complete when it ends."""
+    """Capture what Python and libraries print in the `with` block. The yielded bytes are complete after the block."""
     printed = bytearray()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

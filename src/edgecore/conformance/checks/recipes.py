@@ -207,7 +207,7 @@ class _Case:
     def results_by_row(self, rows: int) -> list[Bounded]:
         """Return the expected results for inputs of `rows` rows if each row has its own dynamic quantization scale.
 
-        No row depends on a later one, so these are the first rows of the results for the largest number of rows.
+        No row depends on a later row, so these are the first rows of the results for the largest number of rows.
         """
         return [Bounded(result.value[:rows], result.error[:rows]) for result in self._all_rows]
 
@@ -327,7 +327,7 @@ class _Recipe:
 
 
 def _configurations(subject: BackendUnderTest) -> str:
-    """Report the backend's configurations (sets of kernels) that this machine can run, and those that it cannot run."""
+    """Report the backend's configurations (sets of kernels): the ones that this machine can run, and the others."""
     runs, absent = configurations(subject)
     text = f"tried: {', '.join(filter(None, runs)) or 'none'}"
     return text + (f"; NOT RUN: {', '.join(absent)}" if absent else "")
@@ -367,8 +367,8 @@ def configurations(subject: BackendUnderTest) -> tuple[dict[str, Mapping[str, st
 
     Returns:
         First, the environment variables that select each configuration, by its name; at most `QUICK` in a quick run.
-        The name "" has no variables: the backend's default. Second, each configuration that this machine cannot run, as
-        `name (error message)`.
+        The name "" stands for the backend's default, without variables. Second, each configuration that this machine
+        cannot run, as `name (error message)`.
     """
     if "configurations" not in subject.cache:
         declared: Mapping[str, Mapping[str, str]] = {}

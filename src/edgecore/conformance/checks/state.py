@@ -156,7 +156,7 @@ def _in_another_process(
 def run_session(
     emit: Emit, program: str, options: Any, calls: list[Any], inputs: str, results: str, start: str, end: str
 ) -> None:
-    """Import the state in `start` unless it is empty, make the calls, and write results and the state to files."""
+    """Import the state in the file `start` unless it is empty, make the calls, and write results and state to files."""
     emit("input", "a session in a process of its own")
     session, stored = edgecore.load(program, options=options, trust=True), Stored(inputs)
     if state := Path(start).read_bytes():
@@ -288,7 +288,8 @@ def _claimed(subject: BackendUnderTest) -> Iterator[tuple[str, StateModel, Any]]
     Raises:
         Skipped: The backend keeps no state.
     """
-    # A runner (an external command) may have the library only on a device; do not skip then: its functions are unknown.
+    # A runner (an external command) may have the library only on a device; do not skip the check then, because the
+    # library's functions are unknown.
     is_known = bool(subject.declared.functions) or subject.runner is None
     if is_known and "state_set_create" not in subject.declared.functions:
         raise Skipped(

@@ -1,6 +1,6 @@
 """Sample calls of operators: shapes, layouts, broadcasting, and arguments other than the defaults.
 
-`sample_table` has the samples of most operators. The samples of any other operator follow from its schema if the
+`sample_table` has the samples of most operators. For any other operator the samples are derived from its schema if the
 required arguments are simple: one tensor, two tensors, or a tensor and a number or dim.
 """
 

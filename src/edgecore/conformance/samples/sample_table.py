@@ -1,4 +1,4 @@
-"""Fill `TABLE` with sample calls of operators whose arguments do not follow from their schema."""
+"""Fill `TABLE` with sample calls of operators whose arguments cannot be derived from their schema."""
 
 from __future__ import annotations
 

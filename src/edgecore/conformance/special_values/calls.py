@@ -1,4 +1,4 @@
-"""Calls of operators with NaN, infinities and denormal numbers among ordinary ones; `measure.py` runs them."""
+"""Calls of operators with NaN, infinities and denormal numbers among ordinary inputs; `measure.py` runs them."""
 
 from __future__ import annotations
 
@@ -342,7 +342,7 @@ def _pools(operator: str, dtype: torch.dtype) -> Iterator[Call]:
     for kernel in sizes[dims]:
         labels, rows = _rows(math.prod(kernel), dtype)
         grid = (4, 5) if dims == 2 else (*(1,) * (dims - 1), len(labels))
-        # Give each channel the same pooling windows, in an order that is rotated by the channel's index.
+        # Give each channel the same pooling windows, with their order rotated by the channel's index.
         orders = [[(index + channel) % len(labels) for index in range(len(labels))] for channel in range(CHANNELS)]
         image = _image(torch.stack([rows[order] for order in orders]), kernel, grid)
         per_window = [labels[index] for order in orders for index in order]

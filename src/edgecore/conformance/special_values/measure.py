@@ -80,7 +80,7 @@ class Measured:
         tried: The dtypes in which each operator ran in the backend.
         outside: The dtypes in which an operator of the backend's table was not delegated, such as an operator that the
             backend runs only quantized.
-        refused: The reason that this machine cannot run a set of kernels, by the name of the set.
+        refused: Name of a set of kernels -> the reason that this machine cannot run it.
     """
 
     backend: str

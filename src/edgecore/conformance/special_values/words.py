@@ -71,7 +71,7 @@ def highest(value: float) -> str:
 
 
 def _results(differences: Iterable[Difference]) -> dict[tuple[str, str, Label], tuple[str, str]]:
-    """Join the different results that equal inputs give to one text, such as "NaN or inf"."""
+    """Join the results that equal inputs give in different places into one text, such as "NaN or inf"."""
     joined: dict[tuple[str, str, Label], tuple[set[str], set[str]]] = {}
     for row in differences:
         expected, result = joined.setdefault((row.operator, row.dtype, row.reads), (set(), set()))

@@ -29,7 +29,7 @@ CALLS_BETWEEN_EVENTS = 50
 
 
 def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], rounds: int, calls: int) -> None:
-    """Load, run and destroy a program in six steps of `rounds` rounds with `calls` calls each.
+    """Load, run and destroy a program in six steps. A step has `rounds` rounds, a round has `calls` calls.
 
     Result after each step: bytes of heap, bytes of address space, numbers of file descriptors and of threads.
 

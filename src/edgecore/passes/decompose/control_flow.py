@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 
 def make_results_dense(node: Node) -> set[Node]:
-    """Make the `val` (the fake tensors) of a control-flow node's results contiguous.
+    """Make the fake tensors (`val`) of a control-flow node's results contiguous.
 
     Returns:
         The getitem nodes whose `val` changed.
@@ -33,7 +33,7 @@ def make_results_dense(node: Node) -> set[Node]:
 
 
 def make_placeholders_dense(body: GraphModule) -> set[Node]:
-    """Make the `val` (the fake tensors) of a branch's or loop body's placeholders contiguous.
+    """Make the fake tensors (`val`) of a branch's or loop body's placeholders contiguous.
 
     Returns:
         The placeholders whose `val` changed.

@@ -154,7 +154,7 @@ def _expand(
     if isinstance(target, OpOverload):
         _numbers_to_tensors(Editor(graph_module, node, mode), node)
         _convert_tensors_without_dims(Editor(graph_module, node, mode), node)
-    if target is torch.ops.aten.nonzero.default:  # the kernel's result is row-major, not column-major as in eager mode
+    if target is torch.ops.aten.nonzero.default:  # unlike in eager mode, the kernel's result is row-major
         with mode:
             node.meta["val"] = node.meta["val"].new_empty(node.meta["val"].shape)
         layout_changed.add(node)
@@ -271,14 +271,14 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
     other = {} if own is not None else _other_decomposition(node.target)
     table = {**_decompositions(), **other} if other else _decompositions()
     if own is None and node.target not in table and not node.target._can_decompose():
-        return []  # the verifier reports the operator
+        return []  # keep the node: the verifier reports its operator
     leaves = node.all_input_nodes
     decomposed = call_of(node, own or node.target)
 
     def call(*values: Any) -> Any:
         result, val = decomposed(*values), node.meta["val"]
         if isinstance(result, torch.Tensor) and isinstance(val, torch.Tensor) and result.dtype != val.dtype:
-            return result.to(val.dtype)  # convert back: torch decomposes cosine_similarity of float16 into float32
+            return result.to(val.dtype)  # torch decomposes cosine_similarity of float16 into float32 operators
         return result
 
     with _without_onednn():
@@ -334,7 +334,7 @@ def _has_other_dim_order(node: Node) -> bool:
 
 def _is_dense(tensor: torch.Tensor) -> bool:
     if free_unbacked_symbols(tensor):
-        return True  # strides with data-dependent sizes cannot be compared; keep the `val`
+        return True  # keep the `val`, because strides with data-dependent sizes cannot be compared
     return dim_order(tensor) in (tuple(range(tensor.dim())), (0, 2, 3, 1))
 
 

@@ -49,7 +49,7 @@ class Integers:
     def limits(self, bounds: tuple[float, float]) -> tuple[int, int]:
         """Return the smallest and largest integer of a value that is clamped to `bounds`."""
         high = self.quantize(bounds[1])
-        # with bounds[0] > bounds[1], both limits are the upper one, as in `clamp`
+        # if bounds[0] > bounds[1], both limits are the upper bound, as in `clamp`
         return min(self.quantize(bounds[0]), high), high
 
 

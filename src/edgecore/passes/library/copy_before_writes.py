@@ -66,7 +66,7 @@ def _copy_operands(part: GraphModule, node: Node, buffers: dict[str, str], mode:
         if not _is_new_content(part, operand, buffers):
             node.update_arg(index, copied)
             continue
-        for reader in (*later, node):  # let other readers use the copy, because the buffer must hold the newest content
+        for reader in (*later, node):  # other readers read the copy, because the buffer must hold the newest content
             for value in same:
                 reader.replace_input_with(value, copied)
         node.update_arg(index, operand)

@@ -47,7 +47,7 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
                 assert isinstance(index, int)
                 known.put(item, value[index])
                 folded.append(item)
-        for node in reversed(folded):  # iterate backwards: a value that only folded operators read needs no constant
+        for node in reversed(folded):  # from the end, so that a value that only folded operators read gets no constant
             if node.users:
                 replace(node, constants.add(f"{node.name}_folded", known.folded[node], _first_constant(node)))
             else:
@@ -93,7 +93,7 @@ class _Known:
         self.folded[node] = value
 
     def value(self, node: Node) -> Any:
-        """Return the value of a constant or folded operator, or compute a node whose inputs are known."""
+        """Return the value of a constant or folded operator, or compute the value of a node whose inputs are known."""
         if node in self.folded:
             return self.folded[node]
         if self.constants.has(node):

@@ -61,7 +61,7 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
     if any(spec.kind == InputKind.TOKEN for spec in program.graph_signature.input_specs):
         program = _without_tokens(program)
     lift_body_constants(program)  # lift body constants here, too: recipes pass programs on which no pass has run
-    # first, because `_drop_dropouts` removes nodes whose metadata this function reads
+    # call it first: `_drop_dropouts` removes nodes whose metadata this function reads
     assignments = _assignments(program)
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
@@ -255,7 +255,7 @@ class _Functionalization:
         contents = [(tensor, new)]
         while tensor in self.source:
             view, tensor = tensor, self.source[tensor]
-            if view.target is operator.getitem:  # an item of a list: continue with the tensor that the list views
+            if view.target is operator.getitem:  # a list item: continue with the tensor that its list views
                 tensor = self.source[tensor]
             new = put_back(editor, view, self._content(editor, tensor), new)
             contents.append((tensor, new))
@@ -289,7 +289,7 @@ class _Functionalization:
 
 
 def _copied(editor: Editor, written: Node, source: Any) -> Node:
-    """Return `source` with the dtype and shape of the tensor to which it is copied."""
+    """Convert `source` to the dtype and shape of the tensor to which it is copied."""
     val = written.meta["val"]
     if not isinstance(source, Node):  # `torch.export` may pass a number in place of a tensor
         return editor.call(aten.full_like.default, written, source)
@@ -303,7 +303,7 @@ def _converted(editor: Editor, value: Node, dtype: torch.dtype) -> Node:
 
 
 def _relaid(editor: Editor, content: Node, like: torch.Tensor) -> Node:
-    """Return `content` with the strides of the tensor `like`, for which the readers of the tensor were exported.
+    """Copy `content` to the strides of the tensor `like`, because the tensor's readers were exported for these strides.
 
     Raises:
         UnknownView: No memory format has these strides.

@@ -41,7 +41,7 @@ class _Route:
     source: Node
     dim: int
     steps: list[tuple[Any, list[int]]]
-    # Number of elements along `dim` of `source` that one index of the select covers; 0 to select instead of slice.
+    # Number of elements along `dim` of `source` that belong to one index of the select; 0 to use a select, not a slice.
     width: int = 0
 
 

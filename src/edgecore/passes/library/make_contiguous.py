@@ -55,7 +55,7 @@ def _convert(graph_module: GraphModule, constants: Constants, mode: FakeTensorMo
             if _order(node):
                 _copy_for_operators(graph_module, node, mode)
             elif node.op == "placeholder":
-                _make_dense(node, mode)  # set strides also for dims of size 1, from which operators derive dim orders
+                _make_dense(node, mode)  # also for dims of size 1: operators derive dim orders from their strides
         elif node.op == "call_function" and not is_control_flow(node) and not _copies_back(node):
             node.args = tuple(map(_contiguous_format, node.args))
             node.kwargs = {name: _contiguous_format(value) for name, value in node.kwargs.items()}
@@ -80,7 +80,7 @@ def _order(node: Node) -> tuple[int, ...]:
 
 
 def _is_sink(node: Node) -> bool:
-    """Return True for a node that must read its operands in the dim order that they had before the pass."""
+    """Return True for a node whose operands must keep the dim orders that they had before the pass."""
     return node.op == "output" or is_delegate_call(node)
 
 

@@ -30,9 +30,9 @@ class WholeOperators:
     """Decides which calls of one method stay whole, that is, are not decomposed, because a backend asks for them.
 
     A call that the first backend wants whole stays whole. A call that only a later backend wants whole is decomposed if
-    earlier backends take all its parts, because they must not lose operators to a backend of lower priority. The parts
-    that they take are known only after lowering. So a method is first lowered with all such calls decomposed. If some
-    part of a call is not taken, the method is lowered again with this call whole:
+    earlier backends take all its parts, because they must not lose operators to a backend of lower priority. Only after
+    lowering is it known which parts they take. So a method is first lowered with all such calls decomposed. If the
+    earlier backends do not take all parts of a call, the method is lowered again with this call whole:
 
         lowered = lower(copy_of_program, whole.preserve_for)
         if whole.keep_untaken(lowered):
@@ -101,7 +101,7 @@ class WholeOperators:
         return bool(self._kept)
 
     def _first_wish(self, program: ExportedProgram) -> Callable[[Node], int | None]:
-        """Return a function from a node to the priority, from 0, of the first backend that wants it undecomposed."""
+        """Return a function that maps a node to the priority, from 0, of the first backend that wants it whole."""
         wishes: dict[OpOverload, list[tuple[int, Preserve]]] = {}
         for priority, partitioner in enumerate(self._partitioners):
             answer = getattr(partitioner, "ops_to_not_decompose", None)  # a partitioner need not have this method
@@ -128,7 +128,7 @@ class WholeOperators:
 
     def _fall_back(self, partitioner: Partitioner, task: str, error: Exception) -> None:
         name = type(partitioner).__name__
-        if (name, str(error)) not in self._failed:  # one warning for all nodes with the same error
+        if (name, str(error)) not in self._failed:  # issue one warning for all nodes with the same error
             self._failed.add((name, str(error)))
             self._diagnostics.fall_back(name, task, [], error, partitioner in self._required)
 

@@ -232,7 +232,8 @@ def _place(graph_module: GraphModule, node: Node) -> None:
     copies: dict[Node, Any] = {}
     for inner in lowered.graph.nodes:
         if inner.op == "placeholder":
-            # A weight outside of the delegate can only be an output that the program returns unchanged; None marks it.
+            # None stands for a weight outside of the delegate, which can only be an output that the program returns
+            # unchanged.
             copies[inner] = next(inputs) if kinds[inner.name] == InputKind.USER_INPUT else None
         elif inner.op == "call_function" and not is_delegate_call(inner) and inner.target is not operator.getitem:
             with graph_module.graph.inserting_before(node):

@@ -78,7 +78,7 @@ def installed(seconds: float = STEP_SECONDS) -> tuple[list[InstalledBackend], di
     """
     providers = [provider for provider in registry.providers_here() if not registry.excluded_by(provider)]
     trials = mark_broken(providers, seconds)
-    # `Trial.printed` has the output of a package. Printing it again here would spoil the output of the command.
+    # `Trial.printed` already contains the package's output. Printing it here, too, would spoil the command's output.
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         listed = registry.installed()
     keys = [(provider.name, provider.distribution) for provider in providers]

@@ -28,7 +28,7 @@ def _has_static_size(node: Node) -> bool:
 
 
 def _top(value: Tensor, count: int, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
-    """Return the `count` largest or smallest elements, ordered, and their indices.
+    """Return the `count` largest or smallest elements in order, and their indices.
 
     Booleans are converted to uint8, because PyTorch, which folds constants, has no `topk` for booleans.
     """
@@ -49,8 +49,8 @@ def _stable_sort(
 ) -> tuple[Tensor, Tensor]:
     """Sort with `topk`, then sort the indices of equal elements with `topk` again.
 
-    The second sort is of the integers rank * size + index, where equal elements have the same rank. These integers are
-    distinct, and in the order of the elements.
+    The second step sorts the integers rank * size + index, where equal elements have the same rank. These integers are
+    distinct, and have the order of the elements.
     """
     values, indices = _sort(value, dim, descending)
     size = value.shape[dim] if value.dim() else 1

@@ -108,14 +108,14 @@ def _average_weights(size: int, start: Tensor, end: Tensor, divisor: Tensor) -> 
 
 
 def _gradient_of_average(grad: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Return the gradient of rows @ image @ columns^T, which is an average over windows."""
+    """Return the gradient of an average over windows, which is rows @ image @ columns^T."""
     return rows.to(grad.dtype).t() @ grad @ columns.to(grad.dtype)
 
 
 def average_windows(
     size: int, count: int, kernel: int, stride: int, padding: int, count_include_pad: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return first index, end and divisor of the average of each of `count` windows over `size` elements."""
+    """For each of `count` windows over `size` elements, return its begin, its end, and the divisor of its average."""
     start = torch.arange(count) * stride - padding
     end = torch.clamp(start + kernel, max=size + padding)
     inside = torch.clamp(end, max=size) - torch.clamp(start, min=0)

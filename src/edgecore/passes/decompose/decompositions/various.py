@@ -31,7 +31,7 @@ _TABLE: dict[OpOverload, tuple[Decomposition, Applies]] = {}
 
 
 def decomposition_of(node: Node) -> Decomposition | None:
-    """Return the registered function that computes the same as the call `node`, or None."""
+    """Return the decomposition registered for the call `node`, or None."""
     function, applies = _TABLE.get(node.target, (None, None)) if isinstance(node.target, OpOverload) else (None, None)
     return function if applies is not None and applies(node) else None
 
@@ -206,7 +206,7 @@ def _round_to_decimals(value: Tensor, *, decimals: int) -> Tensor:
 
 @decomposes(aten.copysign.Tensor)
 def _copysign(value: Tensor, sign: Tensor) -> Tensor:
-    """Give a tensor the signs of another; the sign of the reciprocal distinguishes 0 and -0."""
+    """Give a tensor's elements the signs of another tensor; the reciprocal's sign distinguishes 0 and -0."""
     dtype = torch.result_type(value, sign)
     dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
     magnitude = value.to(dtype).abs()

@@ -36,7 +36,7 @@ def _attention(editor: Editor, node: Node) -> Node | None:
 
 
 def _fit(*tensors: Node) -> bool:
-    """Return True if query, key and value agree in floating dtype and batch size, and query heads % key heads is 0."""
+    """Return True if query, key and value have equal float dtypes and batch sizes, and query heads % key heads is 0."""
     query, key, value = (node.meta["val"] for node in tensors)
     if not query.dim() == key.dim() == value.dim() or not query.dtype == key.dtype == value.dtype:
         return False
