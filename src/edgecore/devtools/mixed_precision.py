@@ -274,7 +274,7 @@ def _inside(skip: Iterable[str], modules: Iterable[str]) -> int:
 
 
 def _noise(layers: Iterable[LayerQuality]) -> dict[str, float]:
-    """Return module -> power of the noise that quantizing it adds, relative to the power of its float result."""
+    """Map each module to the power of the noise that quantizing it adds, relative to the power of its float result."""
     noise: dict[str, float] = {}
     for row in layers:
         if not row.module or row.scheme.startswith("float"):

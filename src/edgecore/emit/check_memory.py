@@ -132,7 +132,7 @@ class _Replay:
 
 
 def _overlaps(plan: fmt.ExecutionPlan) -> dict[int, list[int]]:
-    """Return, for each tensor value of the plan, the other values that overlap it in memory."""
+    """For each tensor value of the plan, return the other values that overlap it in memory."""
     arenas: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
     for index, value in enumerate(plan.values):
         tensor = value.val

@@ -171,8 +171,8 @@ def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str
 
     If `rule` chooses one file for all constants of the delegate, its named data goes there. If the constants go to
     different files, named data goes to the file of the constant with the same bytes. Without such a constant, it goes
-    to the file of the constant that it was probably packed from: one of those that the nodes in `NamedBlob.readers`
-    read. Other data stays in the `.pte`.
+    to the file of the constant from which it was probably packed, chosen among the constants that the nodes in
+    `NamedBlob.readers` read. Other data stays in the `.pte`.
 
     Named data under the qualified name of a mutable buffer whose state the backend keeps is its initial content:
     `rule` chooses its file by that name.

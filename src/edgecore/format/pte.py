@@ -210,7 +210,7 @@ def _add_named(
     """Add named data sorted by key, so that equal programs make equal files.
 
     Data that equals a constant tensor, such as a weight that an embedding shares with the output layer, is stored once:
-    its segment is a part of the segment with the constants, aligned only as the data itself requires.
+    its segment is a part of the segment with the constants, and has only the alignment that the data itself requires.
     """
     alignments: dict[int, int] = {}
     for blob in named.values():

@@ -179,7 +179,7 @@ def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensor
     """Recompute the fake value (`val`) of nodes that read `changed` nodes.
 
     If the shape, strides or dtype of a node change, the node is added to `changed`, so that its users are recomputed,
-    too. A delegate keeps the dim orders for which it was compiled: operands with other dim orders are copied.
+    too. A delegate requires the dim orders for which it was compiled, so operands with other dim orders are copied.
     """
     for node in list(graph_module.graph.nodes):
         if is_delegate_call(node):

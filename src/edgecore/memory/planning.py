@@ -32,7 +32,7 @@ class MemoryPlan:
 
     Attributes:
         arenas: Memory id -> size of the arena in bytes.
-        specs: The tensor specs that own memory; all other tensors are aliases inside these.
+        specs: The tensor specs that own memory; all other tensors are aliases inside the memory of these.
         state: Qualified name of a mutable buffer -> its tensor spec.
         sharing: The nodes that need no instruction, because their results are aliases.
         bounds: Memory id -> the largest total size of tensors that are live at the same time, in bytes.
@@ -239,7 +239,8 @@ def _state(program: ExportedProgram) -> dict[str, TensorSpec]:
 
 
 def check_plan(plan: MemoryPlan) -> None:
-    """Check that tensors with overlapping lifetimes do not overlap in memory, and that each lies within its arena.
+    """Check that tensors with overlapping lifetimes do not overlap in memory, and that each tensor lies within its
+    arena.
 
     Raises:
         CompileError: The plan breaks one of these rules.

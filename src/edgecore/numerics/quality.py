@@ -390,8 +390,8 @@ def warn_of_lost_layers(rows: Collection[LayerQuality], stacklevel: int) -> None
 def lost_layers(quantized: Quantized, method: str) -> list[LayerQuality]:
     """Return the calls whose result quantization destroys; [] without a sample.
 
-    Either the result has an SQNR below `MIN_LAYER_SQNR` while the inputs have a higher one, or its elements are all the
-    same number, which they are not in the float program. Only values with static scales are compared.
+    Either the result has an SQNR below `MIN_LAYER_SQNR` while the inputs have a higher SQNR, or all its elements are
+    equal although they differ in the float program. Only values with static scales are compared.
     """
     if quantized.inputs is None:
         return []

@@ -325,7 +325,7 @@ def _note_unsupported_nodes(
 ) -> None:
     """Add to `diagnostics` the reasons why nodes are not delegated.
 
-    If the check of several calls of an operator fails with the same exception, that counts as one failure.
+    If a backend's check raises the same exception for several calls of an operator, this counts as one failure.
     """
     by_name = {node.name: node for node in program.graph.nodes}
     failed: dict[tuple[Any, str], list[tuple[Node, Exception]]] = {}

@@ -38,7 +38,7 @@ class LayoutReason(str):
 
 @dataclass(frozen=True)
 class DelegationSpec:
-    """The backend that takes the nodes with one tag, and the compile specs of this partition.
+    """The backend to which the nodes with one tag are delegated, and the compile specs of this partition.
 
     Attributes:
         backend_id: The backend's id.

@@ -49,7 +49,7 @@ class Unheld:
 def unheld_constants(
     programs: Mapping[str, ExportedProgram], dtype: torch.dtype, backend_ids: Collection[str]
 ) -> list[Unheld]:
-    """List the numbers in the partitions of some backends that a dtype cannot represent, with the calls that read them.
+    """List the numbers that a dtype cannot represent in the partitions of some backends, with the calls that read them.
 
     Args:
         programs: Method name -> program with delegates.

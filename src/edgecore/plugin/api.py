@@ -209,7 +209,7 @@ Selects = Callable[["Node"], bool]
 class QuantizerRecipe:
     """A recipe of `edgecore.compile(quantize=...)` that quantizes with a `Quantizer` of torchao.
 
-    edgecore removes the annotations of nodes that the user's rules exclude, and of nodes that share their scale.
+    edgecore removes the annotations of nodes that the user's rules exclude, and of nodes that share a scale with them.
 
     Attributes:
         make_quantizer: Makes the quantizer.

@@ -162,8 +162,8 @@ def _wait(
     """Wait until the process ends or exceeds a limit; return the exceeded limit."""
     end = time.monotonic() + seconds
     while True:
-        # Wait for the process by joining the thread that reads its stderr, which the process closes when it ends:
-        # `Popen.wait` with a timeout would poll (check and sleep in turn).
+        # To wait for the process, join the thread that reads its stderr: the stream is closed when the process ends.
+        # `Popen.wait` with a timeout would poll instead (check and sleep in turn).
         pause = min(_POLL_SECONDS, max(0.0, end - time.monotonic()))
         readers[0].join(pause)
         with contextlib.suppress(subprocess.TimeoutExpired):

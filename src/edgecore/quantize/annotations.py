@@ -51,8 +51,8 @@ OBSERVERS: Mapping[str, Any] = {
 class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
     """A `Quantizer` with a configuration for each module. A backend's subclass overrides `annotate_node`.
 
-    A configuration for a module's name takes precedence over one for its type, then one for a function, then the global
-    one. The configuration None leaves a module in floating point.
+    Configurations take precedence in this order: for a module's name, for a module's type, for a function, global. The
+    configuration None leaves a module in floating point.
     """
 
     dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32,)
@@ -76,7 +76,8 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
     ) -> Self:
         """Set the configuration of operators in modules of a type, or of the operators that a torch function becomes.
 
-        A function, such as `torch.nn.functional.linear`, also applies to modules that call it.
+        The configuration of a function, such as `torch.nn.functional.linear`, also applies to modules that call the
+        function.
         """
         if not isinstance(object_type, type):
             self._functions[object_type.__name__] = quantization_config
@@ -108,9 +109,9 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`.
 
-        Some nodes are skipped: nodes that have an annotation already; nodes whose result has none of `dtypes`; nodes
-        that read empty tensors, whose range an observer cannot determine; linear layers whose weight is a vector, so
-        that the result has no channels.
+        Some nodes are skipped: nodes that already have an annotation; nodes whose result has a dtype outside of
+        `dtypes`; nodes that read tensors without elements, which have no range to observe; linear layers with a vector
+        as weight, because their result has no channels.
 
         Raises:
             ValueError: A configured function, type or name occurs nowhere in the model.

@@ -59,7 +59,8 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
 
 
 class OutsideBodies(Quantizer):  # type: ignore[misc]
-    """Restricts a quantizer to a module without its control-flow bodies, which torchao would pass to it, too.
+    """Restricts a quantizer to a module without its control-flow bodies: torchao would pass these to the quantizer,
+    too.
 
     Backends do not run these bodies, and torch.export does not keep the scales of their weights.
     """

@@ -52,7 +52,7 @@ class Program:
     run one after another.
 
     If a file has a single method, it is loaded with the file. Otherwise each method is loaded at its first call, or by
-    `load_method`; this loads and prepares its backends, and allocates its memory.
+    `load_method`. Loading a method also loads and prepares its backends, and allocates its memory.
 
     Example:
         >>> program = edgecore.load("model.pte")

@@ -141,7 +141,7 @@ def missing_library(subject: BackendUnderTest) -> str:
 
 
 def foreign_version(subject: BackendUnderTest) -> str:
-    """Check that the runtime rejects a library that declares interface version 99.0, with an error that names 99.0."""
+    """Check that a library that declares interface version 99.0 is rejected, with an error that names 99.0."""
     arguments = {"backend_id": subject.backend_id, "program": str(_program(subject)), "library": str(subject.library)}
     answer = results(call("edgecore.conformance.workers.measure:load_patched", arguments), subject.trying)[0]
     _expect_error(answer["error"], "loading a library of interface version 99.0", "99.0")

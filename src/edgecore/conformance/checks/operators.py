@@ -158,7 +158,7 @@ def _try(
     inside: bool = False,
     recipe: str | None = None,
 ) -> _Result:
-    """Compile and run all samples in one model; if that fails, one by one, so that the error names the failing sample.
+    """Compile and run all samples in one model. If this fails, run them one by one, to name the failing sample.
 
     Args:
         subject: The backend under test.

@@ -192,7 +192,7 @@ def _text_naming_option(error: Exception, name: str, value: Any) -> str:
 
 
 def _out_of_range(field: FieldInfo) -> list[Any]:
-    """Return invalid values of an option: numbers just beyond its bounds, or a text that is not among its choices."""
+    """Return invalid values of an option: numbers just beyond its bounds, or a text that is none of its choices."""
     values: list[Any] = []
     for bound in field.metadata:
         match bound:

@@ -242,7 +242,7 @@ def fail_runs(
 
 
 def methods(subject: BackendUnderTest) -> str:
-    """Check that two methods share a buffer, and that they do not if the file is loaded with share_state=False."""
+    """Check that two methods share a buffer, but do not share it if the file is loaded with share_state=False."""
     for name, model, program in _claimed(subject):
         turns: Calls = [("one" if step % 2 else "two", step) for step in range(6)]
         check_calls(subject, f"{name}, methods in turn", SHARED, load(subject, program), Eager(model), turns)

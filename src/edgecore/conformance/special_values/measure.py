@@ -5,9 +5,9 @@
     def test_the_page_of_special_values_lists_every_difference():
         special_values.check_page(PAGE, special_values.measure("acme"))
 
-One program for each dtype calls all operators that the backend supports and that compute values: elementwise operators,
-reductions, poolings and normalizations. Their inputs have special elements among ordinary ones, in several places. A
-result that depends on ordinary elements alone must be right.
+For each dtype, one program calls all operators that compute values and that the backend supports: elementwise
+operators, reductions, poolings and normalizations. Their inputs have special elements among ordinary ones, in several
+places. A result that depends on ordinary elements alone must be right.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class Measured:
         differences: The differences of each set of kernels, by its name; the name is "" if the backend has one set.
         faults: Wrong results that depend on ordinary numbers alone.
         tried: The dtypes in which each operator ran in the backend.
-        outside: The dtypes in which an operator of the backend's table was not delegated, such as an operator that the
-            backend runs only quantized.
+        outside: The dtypes in which each operator of the backend's table was not delegated, for example because the
+            backend runs the operator only quantized.
         refused: Name of a set of kernels -> the reason that this machine cannot run it.
     """
 
@@ -146,8 +146,8 @@ def check_page(page: Path, measured: Measured) -> None:
 
     The table of the set of kernels NAME stands between the lines `<!-- special values: NAME -->` and
     `<!-- end of special values -->`; a backend with one set of kernels has one table, with the NAME `all`. The first
-    table is complete; each other table has the rows in which its kernels differ from the first. The table of kernels
-    that this machine cannot run is left unchanged.
+    table is complete. Each other table has only the rows in which its kernels differ from the first set of kernels. The
+    table of kernels that this machine cannot run is left unchanged.
 
     Args:
         page: A Markdown file with these lines.

@@ -86,7 +86,7 @@ class RemoteProgram:
         return [self._process.outputs(number) for number in numbers]
 
     def new_session(self) -> RemoteProgram:
-        """Return a session of the same program that has state of its own; one process runs all sessions."""
+        """Return a session of the same program with separate state; one process runs all sessions."""
         other = object.__new__(RemoteProgram)
         other._process, other._session = self._process, self._process.new_session()
         return other

@@ -162,7 +162,7 @@ def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool 
 
 
 def _tries_many(check: str) -> bool:
-    """Return True if the check tries all its inputs in one model, so that after a crash the failing input is unknown.
+    """Return True if the check tries all its inputs in one model: after a crash the failing input is then unknown.
 
     Such a check then runs again and tries its inputs one by one.
     """

@@ -50,8 +50,8 @@ def main(
     """List the checks that the patterns select, and run each one that is not in `done`.
 
     Emits an event `checks` with the names of all selected checks. Then emits for each check: `seconds` (its time
-    limit), `begin` (its name), `input` (a description of the input that it tries next; any number of times) and `row`
-    (its result).
+    limit), `begin` (its name), `input` (a description of the input that the check tries next; any number of times) and
+    `row` (its result).
 
     Args:
         emit: Sends an event to the parent process.

@@ -32,7 +32,7 @@ See = Callable[[Site, torch.Tensor, "torch.Tensor | None"], None]
 
 @dataclass(frozen=True)
 class Group:
-    """The nodes that compute the value of one site (a compared place in the graph) from the values of other sites.
+    """The nodes that compute the value of one site (a place in the graph whose values are compared) from other sites.
 
     Attributes:
         nodes: The nodes, in the order of the graph.
@@ -136,7 +136,7 @@ class EagerEdge:
         return list(results)[len(results) - self._results :]
 
     def groups(self, sites: Sequence[Site]) -> dict[str, Group]:
-        """Return for each compared value, by node name, the nodes that compute it from other compared values."""
+        """Map the node name of each compared value to the nodes that compute this value from other compared values."""
         ends = {site.value for site in sites}
         groups = {}
         for site in sites:

@@ -134,7 +134,7 @@ class There:
         return self._device.push(path)
 
     def _push(self, path: Path) -> str:
-        """Copy a file that does not change to the device, unless it has been copied; return its path there."""
+        """Copy an unchanging file to the device, unless an earlier call copied it; return its path on the device."""
         if path not in self._pushed:
             self._pushed[path] = self._device.push(path)
         return self._pushed[path]

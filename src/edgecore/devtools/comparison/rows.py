@@ -15,7 +15,7 @@ from edgecore.numerics.metrics import Difference
 
 @dataclass(frozen=True)
 class CompareRow:
-    """Figures of the worst sample for one operator, or for several that the backend computes as one.
+    """Figures of the worst sample for one operator, or for several operators that the backend fuses into one.
 
     Attributes:
         site: The place of the value in the graph.

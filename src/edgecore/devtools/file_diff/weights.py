@@ -85,7 +85,7 @@ def weights_of(pte: PteFile, external: Mapping[str, fmt.ExternalData]) -> list[W
 
 
 def _users(plan: fmt.ExecutionPlan, symbols: ProgramSymbols) -> dict[int, str]:
-    """Name each argument of a kernel after the first kernel that reads it: its module, operator and position."""
+    """Name each kernel argument after the first kernel that reads it: its module, its operator, the position."""
     names: dict[int, str] = {}
     seen: dict[str, int] = {}
     for step, instruction in enumerate(plan.chains[0].instructions if plan.chains else ()):

@@ -207,14 +207,14 @@ class _Builder:
             self._made(index, node.id)
 
     def _made(self, index: int, node: str) -> None:
-        """Record the node that computes a value, and the bytes of the arena that it writes."""
+        """Record which node computes a value, and which bytes of the arena this node writes."""
         self._makers[index] = node
         place = self._place(index)
         if place:
             self._writes.append((*place, node))
 
     def _writers_of(self, index: int) -> list[str]:
-        """Return the nodes that wrote the bytes of a value that no instruction computes, such as a view."""
+        """For a value that no instruction computes, such as a view, return the nodes that wrote its bytes."""
         place = self._place(index)
         if place is None or self._has_data(index):
             return []

@@ -111,7 +111,7 @@ class Step:
 
     Attributes:
         index: Index of the instruction.
-        name: The operator that it runs, such as "linear", or the id of the backend that it calls.
+        name: The operator that the instruction runs, such as "linear", or the id of the backend that it calls.
         bytes: Bytes of live tensors in all arenas; bytes that tensors share count once.
         scratch: Scratch bytes that the called delegate declares.
     """

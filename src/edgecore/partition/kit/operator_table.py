@@ -70,8 +70,9 @@ class OperatorRow(Generic[Lower]):
 class OperatorTable(Generic[Lower]):
     """The supported operators of a backend, and constraints that apply to all of them.
 
-    If the constraints of a backend need facts that `NodeQuery` lacks, the backend derives a class from `NodeQuery`, and
-    a class from this one whose `make_query` returns it. The other methods without an underscore may be overridden, too.
+    If the constraints of a backend need facts that `NodeQuery` lacks, the backend derives a class from `NodeQuery`. It
+    also derives a class from `OperatorTable`, whose `make_query` returns the derived query. The other methods without
+    an underscore may be overridden, too.
 
     Args:
         rows: The rows, one for each operator; `add` adds more.

@@ -339,7 +339,7 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _note_layout(old: Node, new: Node, layout_changed: set[Node]) -> None:
-    """Add `new` to `layout_changed`, so that its users are updated, if `old` is in it or has another layout."""
+    """Add `new` to `layout_changed` if `old` is in it or has another layout, so that the users of `new` are updated."""
     if old in layout_changed or not same_layout(old.meta["val"], new.meta["val"]):
         layout_changed.add(new)
 

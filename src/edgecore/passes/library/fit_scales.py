@@ -93,7 +93,7 @@ def _static(value: Any) -> QuantizationParameters | None:
 
 
 def _needed(node: Node, source: QuantizationParameters, constants: Constants) -> torch.Tensor | None:
-    """Return the smallest scales that a layer's weight may have, in float64: one per output channel, or one for all."""
+    """Return the smallest allowed scales of a layer's weight in float64: one per output channel, or a single one."""
     needed = torch.zeros(1, dtype=torch.float64)
     bias = argument(node, "bias")
     if bias is not None:

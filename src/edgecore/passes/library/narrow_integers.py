@@ -49,8 +49,8 @@ def narrow_integers(program: ExportedProgram) -> ExportedProgram:
     Ranges are known for constants, `arange`, `argmax`, `argmin`, `full` and `clamp`, and are propagated through
     addition, subtraction, multiplication, minimum, maximum and data movement. Two kinds of nodes accept int32: nodes
     that are computed in int32 themselves, and operators that accept indices of both dtypes. Inputs and results of the
-    program keep their dtype. A value that its operator can compute only in int64, such as `argmax`, is converted once.
-    Random and data-dependent values stay int64.
+    program keep their dtype. If an operator such as `argmax` can compute a value only in int64, the value is converted
+    once. Random and data-dependent values stay int64.
     """
     constants = Constants(program)
     with edit(program) as graph_module:

@@ -17,7 +17,7 @@ from edgecore.passes.decompose import Preserve
 
 @dataclass(frozen=True)
 class _Call:
-    """A call that a backend wants undecomposed: its operator, and the number of the user's call that it comes from.
+    """A call that a backend wants undecomposed: its operator, and the number of the call in the user's program.
 
     Calls are numbered before lowering, so two lowerings of a program use equal numbers; names of nodes may differ.
     """
@@ -134,7 +134,7 @@ class WholeOperators:
 
 
 def _taken(partitioner: Partitioner, program: ExportedProgram) -> list[Node]:
-    """List the nodes that a partitioner tags; empty if it fails, which the delegation step will report."""
+    """List the nodes that a partitioner tags; empty if it fails, because the delegation step will report this."""
     try:
         partitioner.partition(program)
     except Exception:

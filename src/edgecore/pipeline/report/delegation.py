@@ -73,7 +73,7 @@ class BufferRow:
         bytes: The size of its content.
         where: The id of the backend that holds it; `edgecore` if it is outside of all backends.
         methods: The names of the methods that have it.
-        reasons: (backend id, sentence) for each backend that claimed it, but does not hold it.
+        reasons: (backend id, sentence) for each backend that claimed the buffer, but does not hold it.
     """
 
     name: str

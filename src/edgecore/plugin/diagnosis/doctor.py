@@ -182,7 +182,7 @@ def _provider(backend: InstalledBackend) -> entry_points.Provider:
 
 
 def _reinstall(provider: entry_points.Provider) -> str:
-    """Return the command that installs the package again, as an editable installation if it was one."""
+    """Return the command that installs the package again: editable, if the installed package is editable."""
     # Format of `direct_url.json`: https://packaging.python.org/en/latest/specifications/direct-url/
     try:
         origin = json.loads(provider.read("direct_url.json") or "{}")

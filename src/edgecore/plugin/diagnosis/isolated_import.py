@@ -109,7 +109,7 @@ def backends(seconds: float) -> list[InstalledBackend]:
 
 
 def mark_broken(providers: Sequence[Provider], seconds: float) -> list[Trial]:
-    """Call the hook of each package in a child; mark packages that fail as broken, so that they are not imported."""
+    """Call the hook of each package in a child. Mark a package as broken if this fails, so that it is not imported."""
     trials = run([Task("hook", provider) for provider in providers], seconds)
     for provider, trial in zip(providers, trials):
         if trial.problem:

@@ -14,8 +14,8 @@ from torch.fx.node import map_arg
 def same_nodes(program: ExportedProgram | None, origin: ExportedProgram | None) -> dict[str, str]:
     """Map nodes of `program` to nodes of `origin` that compute the same, with equal operators and equal arguments.
 
-    Each node of `origin` occurs at most once. The map lacks nodes that a pass has changed, and nodes that depend on
-    such a node. It is empty if `origin` writes to tensors, since then equal nodes may read different values.
+    Each node of `origin` occurs at most once. The map lacks nodes that a pass has changed, and nodes that depend on a
+    changed node. It is empty if `origin` writes to tensors, since then equal nodes may read different values.
     """
     if program is None or origin is None or any(_writes(node) for node in origin.graph.nodes):
         return {}
