@@ -324,7 +324,7 @@ def _has_effect(node: Node) -> bool:
     """Return True for a node to keep even without users: an input, the output, or a call that writes."""
     if is_delegate_call(node):
         return module_of(node).writes_state
-    # A region under `torch.no_grad()` or `torch.autocast()` may write, too, so its call stays even without users.
+    # A region under `torch.no_grad()` or `torch.autocast()` may also write, so keep its call even without users.
     return (
         node.op in ("placeholder", "output")
         or node.target in REGIONS

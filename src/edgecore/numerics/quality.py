@@ -63,7 +63,7 @@ class LayerQuality:
         node: The name of the node.
         operator: The name of the operator.
         scheme: The quantization of weights, inputs and result, in words; if none of them is quantized, the dtype of the
-            computation, and the rule of the recipe that decided it.
+            computation, and the recipe's rule that excluded the call.
         sqnr: The SQNR of the result.
         inputs_sqnr: The lowest SQNR of the inputs.
         source: The line of the model's code, `file.py:12`.

@@ -213,7 +213,7 @@ class _Failure:
 
 
 def _ask(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[str, str]) -> _Answer:
-    """Call the partitioner; if it refuses a node because of a layout, make all values contiguous and call it again.
+    """Call the partitioner. If it refuses a node because of a layout, make all values contiguous and call it once more.
 
     Raises:
         CompileError: The partitioner changed the program, or used a tag that it does not define.

@@ -22,7 +22,7 @@ from edgecore.plugin import (
 
 @cache
 def compiler_of(info: BackendInfo) -> BackendCompiler:
-    """Return the compiler of a backend; it is constructed once per process."""
+    """Return the compiler of a backend, which is constructed once per process."""
     return registry.load_compiler(info)
 
 

@@ -315,8 +315,8 @@ def fused_tail(node: Node, groups: Iterable[Collection[Any]]) -> Node:
 
     Args:
         node: The node.
-        groups: Groups of fusible operators, such as normalizations, then clamps. At most one operator of each group is
-            fused, in this order, and only if it is the only user of the node before it.
+        groups: Groups of fusible operators, such as normalizations, then clamps. The groups are fused in this order, at
+            most one operator of each group, and only if the operator is the only user of the node before it.
     """
     for group in groups:
         users = list(node.users)

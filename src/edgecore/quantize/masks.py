@@ -39,7 +39,7 @@ def collect_hidden_observers(observed: GraphModule) -> Iterator[set[str]]:
     """Yield a set that collects the names of observers that see magnitudes of 1000 (`HIDDEN`) or more before a softmax.
 
     Once in the set, an observer observes nothing, because torchao's histogram fails on such large numbers. At the end,
-    the set also receives the observers of values that a multiplication turns into such numbers.
+    the observers of values that a multiplication turns into such numbers are added to the set.
 
     Args:
         observed: A module with observers, which the caller runs on the calibration samples inside the context.

@@ -1,8 +1,8 @@
 """Check the backend's quantization recipes against quantized eager PyTorch.
 
-The numbers of rows and columns of the matrices are near multiples of the tile sizes of micro-kernels, because errors at
-the edges of tiles are common. A backend may declare configurations, such as sets of kernels for different processors,
-which environment variables select. The checks then run with each configuration that this machine can run.
+The matrices have row and column counts near multiples of the tile sizes of micro-kernels, because errors at the edges
+of tiles are common. A backend may declare configurations, such as sets of kernels for different processors, which
+environment variables select. The checks then run with each configuration that this machine can run.
 """
 
 from __future__ import annotations

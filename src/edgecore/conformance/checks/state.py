@@ -115,7 +115,8 @@ def reset(subject: BackendUnderTest) -> str:
 def export_and_import(subject: BackendUnderTest) -> str:
     """Check that a session can continue from a state that another process exported.
 
-    Also import the state into a program in which the runtime, not the backend, keeps the buffers, and then back.
+    Also import the state into a program whose buffers the runtime keeps, not the backend; then import the state of that
+    program back.
     """
     for name, model, program in _claimed(subject):
         reference, middle = Eager(model), len(STEPS) // 2

@@ -43,7 +43,7 @@ class StateModel:
     inputs: Callable[[str, int], Inputs]
 
     def compile(self, backend: edgecore.Backend, offset: float = 0, **settings: Any) -> Any:
-        """Compile both methods into one file, in which they share the buffers."""
+        """Compile both methods into one file with shared buffers."""
         methods = {name: module.eval() for name, module in self.make(offset).items()}
         inputs = {name: self.inputs(name, 0) for name in methods}
         return edgecore.compile(methods, inputs, backends=[backend], runtime="edgecore", share_state=True, **settings)

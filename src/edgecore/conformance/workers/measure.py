@@ -31,7 +31,7 @@ CALLS_BETWEEN_EVENTS = 50
 def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], rounds: int, calls: int) -> None:
     """Load, run and destroy a program in six steps. A step has `rounds` rounds, a round has `calls` calls.
 
-    Result after each step: bytes of heap, bytes of address space, numbers of file descriptors and of threads.
+    The result of each step: bytes of heap, bytes of address space, number of file descriptors, number of threads.
 
     The heap is the sum of all blocks that glibc's malloc has allocated (mallinfo2); 0 with other C libraries. Unlike
     resident memory, the sum is exact to the byte in the environment `EXACT_HEAP`. The address space shows memory that a

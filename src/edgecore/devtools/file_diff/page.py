@@ -127,7 +127,7 @@ def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) 
     verdict: dict[str, Any] = {"difference": None, "interval": None, "verdict": ""}
     if all(times):
         verdict = difference(*(side.times for side in sides if side))
-    elif None not in times:  # a median time is 0 ns, too short for the clock, so there is no ratio
+    elif None not in times:  # no ratio: a median time is 0 ns, because the run was too short for the clock
         verdict["verdict"] = "cannot tell"
     elif None in sides:
         verdict["verdict"] = "only in " + ("B" if sides[0] is None else "A")

@@ -113,8 +113,8 @@ def _hash(data: Buffer) -> str:
 def compare_weights(a: list[Weight], b: list[Weight]) -> dict[str, Any]:
     """Pair the weights of two files, and sort the pairs into equal, changed and moved.
 
-    Weights pair up by method and name; then by content; then by a name that is unique in both files. Delegates' data,
-    whose names are often hashes, pair up by size, if the remaining data of both files has the same sizes.
+    Weights are paired by method and name, then by content, then by a name that is unique in both files. Delegates'
+    data, whose names are often hashes, is paired by size, if the remaining data of both files has the same sizes.
     """
     by_name = {(weight.method, weight.name): weight for weight in b}
     pairs = [(old, by_name.pop((old.method, old.name))) for old in a if (old.method, old.name) in by_name]

@@ -138,7 +138,7 @@ class EdgeProgramManager(LoweredProgram):
         return self.programs[method_name]
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Return a copy that shares the weights and keeps the names of nodes, which torch's own copy may change."""
+        """Return a copy that shares the weights and preserves the node names; torch's own copy may change the names."""
         return self.copy()
 
     def to_executorch(self, config: ExecutorchBackendConfig | None = None) -> ExecutorchProgramManager:

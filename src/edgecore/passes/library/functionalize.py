@@ -89,7 +89,7 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
 
 
 def _without_tokens(program: ExportedProgram) -> ExportedProgram:
-    """Remove the tokens by which `run_decompositions` orders operators with effects; the graph keeps the order."""
+    """Remove the tokens by which `run_decompositions` orders operators with effects; the nodes' order suffices."""
     from torch.export._remove_effect_tokens_pass import _remove_effect_tokens
 
     return _remove_effect_tokens(program)

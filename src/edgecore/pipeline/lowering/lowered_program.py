@@ -76,8 +76,8 @@ class LoweredProgram:
         The copies share their weights with this object.
 
         Args:
-            passes: Functions from program to program, or `PassBase` objects, in the order in which they run; or a
-                mapping from names of methods to such passes.
+            passes: Functions that take and return a program, or `PassBase` objects, in the order in which they run; or
+                a mapping from names of methods to such passes.
 
         Returns:
             A new object; this one does not change.

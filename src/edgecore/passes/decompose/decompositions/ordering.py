@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 
 def _ordered_size(node: Node) -> Any:
-    """Return the number of elements that a call of an operator with an argument `dim` orders; it may be symbolic."""
+    """Return the number of elements along `dim` that a call of an operator sorts or ranks; it may be symbolic."""
     shape = argument(node, "self").meta["val"].shape
     return shape[argument(node, "dim")] if shape else 1
 

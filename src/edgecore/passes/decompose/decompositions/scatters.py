@@ -117,8 +117,8 @@ def _embedding_bag(
     """Sum, average or take the maximum of the rows of each bag (group of rows), by the bag number of each row.
 
     Returns:
-        The bags; the bag number of each row; the sizes of the bags; for the maximum, the row of the table from which
-        each element of a bag comes. Eager mode skips results that it does not need, so their shapes may differ there.
+        The bags; the bag number of each row; the sizes of the bags; for the maximum, the table row of each element of a
+        bag. Eager mode skips results that it does not need, so their shapes may differ there.
     """
     count = offsets.numel()
     bags = count - 1 if include_last_offset else count
