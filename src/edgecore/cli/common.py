@@ -87,7 +87,7 @@ def complain(text: str) -> None:
 
 
 def sentence(error: Exception) -> str:
-    """Format an exception as one sentence for users; the text of an `EdgecoreError` is one already."""
+    """Format an exception as one sentence for users. The text of an `EdgecoreError` already is a sentence."""
     text = " ".join(str(error).split())
     if isinstance(error, CalibrationMissing):
         recipe = text.partition(" needs calibration")[0]
@@ -274,7 +274,7 @@ def parse_load_options(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]
     options: dict[str, dict[str, Any]] = {}
     for text in texts or ():
         name, values = parse_backend(text)
-        if not values:  # a backend name without options changes nothing: the file says which backends it needs
+        if not values:  # skip a backend name without options: the file itself says which backends it needs
             raise typer.BadParameter(f"{text!r} is not NAME:key=value,...", param_hint="--backend")
         options.setdefault(name, {}).update(values)
     return options

@@ -1,4 +1,4 @@
-"""`edgecore profile --device`: profile a file on another device, with the inputs that it would have here."""
+"""`edgecore profile --device`: profile a file on another device, with the same inputs as on this machine."""
 
 from __future__ import annotations
 

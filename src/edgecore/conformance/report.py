@@ -60,7 +60,7 @@ class Report:
             mark = {"passed": "ok     ", "failed": "FAILED ", "skipped": "skipped"}[row.outcome]
             head = f"  {mark} {row.name.removeprefix(group + '/')}"
             text = f"{head}: {row.detail}" if row.detail else head
-            # Wrap the text of failed checks, which is read in full; keep every other result on one line.
+            # Wrap the texts of failed checks, which users read in full; print every other result on one line.
             width = _WIDTH if row.outcome == "failed" else max(_WIDTH, len(text) + 1)
             lines += textwrap.wrap(text, width, subsequent_indent=" " * 10, break_long_words=False) or [text]
         return "\n".join([*lines, self.summary()])

@@ -210,7 +210,7 @@ def _operators(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], dict[tuple[An
 
 
 def _known(event: TraceEvent, by: str) -> str:
-    """Return the label of an event; empty if it has none, for which the page shows a text of its own."""
+    """Return the label of an event; empty for an event without one, for which the page has its own text."""
     if by == "backend":
         return event.backend or KERNELS
     if by == "kernel":

@@ -42,7 +42,7 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
             - "sections": dicts with "title" and "lines", for the summary.
             - "runs": nanoseconds of each run.
             - "operators": dicts with "name", "operator", "module", "backend", "line", "kernel", "instruction",
-              "handles", "node", "calls", "ns", "min", "max" and "rest", of a run on average. Without times: "name",
+              "handles", "node", "calls", "ns", "min", "max" and "rest", averaged over the runs. Without times: "name",
               "operator", "module", "backend", "line", "node", "partition", "shape" and "why".
             - "operatorTable": a result of `table` whose rows are the operators.
             - "timeline": rows of an operator's index or -1, start, length, level, and a text if the index is -1.
@@ -100,7 +100,7 @@ def table(
             name begins with "@" names of backends, which have their colours; "=" keeps a column's texts in one line.
         rows: Texts and numbers of each row.
         note: A sentence under the title.
-        marked: Indexes of rows that stand out.
+        marked: Indexes of the rows to highlight.
         linked: True if the rows are the operators of the page, in this order.
     """
     kinds = {"#": "number", "@": "backend", "=": "whole"}
@@ -154,7 +154,7 @@ def _owners(live: Sequence[Tensor]) -> list[Owner]:
 
 
 def _packed(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Pack rows with equal keys as one list of keys and a list of values for each row, in about half the length."""
+    """Store rows with equal keys as one list of keys and a list of values for each row: half as long as dicts."""
     keys = list(rows[0])
     return {"keys": keys, "rows": [[row[key] for key in keys] for row in rows]}
 

@@ -38,10 +38,9 @@ VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
 class PassManager:
     """A list of passes to run on a program or a graph module.
 
-    A pass that is a function receives the argument of the manager, a program or a graph module. If it is a graph
-    module, the function edits it, and returns a `PassResult` or nothing.
-    An exception in a pass becomes a `CompileError` that names the pass. The manager computes each `val` that a call
-    lacks.
+    A pass that is a function receives the argument of the manager, a program or a graph module. A function that
+    receives a graph module edits the module, and returns a `PassResult` or nothing. An exception in a pass becomes a
+    `CompileError` that names the pass. The manager computes each `val` that a call lacks.
 
     Args:
         passes: The passes.
@@ -126,8 +125,7 @@ def check_structure(program: ExportedProgram) -> None:
 
     Raises:
         RuntimeError: The graph reads a node before it is computed, or a node of another graph.
-        CompileError: A call has no `val`, or the signature does not match the inputs or the number of results of the
-            graph.
+        CompileError: A call has no `val`, or the signature does not match the graph's inputs or its number of results.
     """
     graph = program.graph_module.graph
     graph.lint()

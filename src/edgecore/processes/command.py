@@ -162,8 +162,8 @@ def _wait(
     """Wait until the process ends or exceeds a limit; return the exceeded limit."""
     end = time.monotonic() + seconds
     while True:
-        # Wait for the process by joining the thread that reads its stderr, which the process closes when it ends:
-        # `Popen.wait` with a timeout would poll (check and sleep in turn).
+        # To wait for the process, join the thread that reads its stderr: the stream is closed when the process ends.
+        # `Popen.wait` with a timeout would poll instead (check and sleep in turn).
         pause = min(_POLL_SECONDS, max(0.0, end - time.monotonic()))
         readers[0].join(pause)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -184,7 +184,7 @@ def _begin(target: Any, *arguments: Any) -> threading.Thread:
 
 
 def _drain(stream: IO[bytes], kept: bytearray, count: int | None) -> None:
-    """Read a stream to its end, and keep its last `count` bytes (None: all) in `kept`."""
+    """Read a stream to its end, and store its last `count` bytes (None: all bytes) in `kept`."""
     with contextlib.suppress(ValueError, OSError):  # the stream was closed
         while part := os.read(stream.fileno(), _PART):
             kept += part
@@ -193,7 +193,7 @@ def _drain(stream: IO[bytes], kept: bytearray, count: int | None) -> None:
 
 
 def _feed(stream: IO[bytes], parts: Iterable[bytes]) -> None:
-    with contextlib.suppress(OSError), stream:  # ignore a broken pipe: the process has ended, and says why
+    with contextlib.suppress(OSError), stream:  # ignore a broken pipe: the process has ended, and its status says why
         for part in parts:
             stream.write(part)
 

@@ -1,4 +1,4 @@
-"""A Python process that answers requests, and whose crash or hang its parent survives.
+"""A Python process that answers requests. Its parent survives if it crashes or hangs.
 
 Requests and answers are lines of JSON on the stdin and stdout with which the worker starts. It then redirects stdin to
 /dev/null and stdout to stderr, so that output of a library cannot be taken for an answer.
@@ -104,7 +104,7 @@ class Worker:
             if not line:
                 self._lines.put(b"")
                 raise WorkerEnded(self._process.wait())
-            with contextlib.suppress(ValueError):  # skip a half line, which a killed fork may have left
+            with contextlib.suppress(ValueError):  # skip an incomplete line, which a killed fork may have left
                 return json.loads(line)
 
     @property
@@ -113,7 +113,7 @@ class Worker:
         return self._process.poll() is None
 
     def printed(self) -> str:
-        """Return all that the worker has printed since its start or since `forget_printed`.
+        """Return everything that the worker has printed since its start or the last `forget_printed`.
 
         Call it only between requests, when the worker prints nothing: both processes share the file's position.
         """
@@ -122,7 +122,7 @@ class Worker:
 
     def forget_printed(self) -> None:
         """Discard all output that the worker has printed. Call it only between requests, like `printed`."""
-        self._printed.seek(0)  # also moves the position at which the worker prints
+        self._printed.seek(0)  # the worker shares the file position, so it also prints from the start
         self._printed.truncate()
 
     def close(self, seconds: float = 0) -> None:

@@ -87,7 +87,7 @@ def _key(provider: Provider) -> tuple[str, str]:
 
 
 def _libraries(backends: Sequence[InstalledBackend], seconds: float) -> dict[tuple[str, str], str | None]:
-    """Return the paths of the native libraries, which edgecore-run accepts as --backend; None if a backend has none."""
+    """Return the path of each backend's native library, which edgecore-run accepts as --backend; None without one."""
     from edgecore.plugin import registry
     from edgecore.plugin.diagnosis import isolated_import
 

@@ -66,8 +66,8 @@ def measure(
         runs: Number of measured runs, after the first run.
 
     Returns:
-        The name of the method; and milliseconds of loading, of the first run, the median and the 95th percentile of the
-        other runs, and the peak resident memory of this process in MiB.
+        The name of the method; the milliseconds of loading and of the first run; the median and the 95th percentile of
+        the other runs in milliseconds; the peak resident memory of this process in MiB.
 
     Raises:
         EdgecoreError: The file cannot be loaded or run.

@@ -51,7 +51,7 @@ def command(
     check_folders(output)
     if is_bundled(file):
         raise typer.BadParameter(f"{file} has test cases already; give its .pte file")
-    read_file(file)  # called for its error: a file of another kind is rejected before the model runs, which takes long
+    read_file(file)  # called only to raise an error for a file of another kind, before the model runs for a long time
     with progress(f"running {model}"), hold_stderr():
         source, example, _ = load_model(model)
         suite = eager_suite(method, source, example, samples)

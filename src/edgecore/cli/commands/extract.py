@@ -74,9 +74,10 @@ def _write(folder: Path, kind: str, number: int, name: str, data: Buffer, facts:
 
 
 def _unpack(folder: Path, row: dict[str, Any], blob: Buffer, named_data: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the files inside a blob NAME.bin into a folder NAME, and return `row` of index.json with the folder's path.
+    """Write the files inside a blob NAME.bin into a folder NAME; return `row`, an entry of index.json, plus that
+    folder.
 
-    If the backend cannot read the blob, the row has the reason. If the backend is not installed, the row is unchanged.
+    If the backend cannot read the blob, the row says why. If the backend is not installed, the row is unchanged.
     """
     from importlib import import_module
 

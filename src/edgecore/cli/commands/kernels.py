@@ -26,7 +26,7 @@ def table(selection: Selection, known: dict[Operator, str], sources: Iterable[st
     """Make the text of the C file: one `edgecore_kernel` for each selected operator of the library.
 
     Args:
-        selection: The operators, which are all in `known`.
+        selection: The operators to write; `known` contains all of them.
         known: The operators of the library, from `library_functions`.
         sources: Origins of the selection (files and names), for a comment.
         version: Version of edgecore.

@@ -45,7 +45,7 @@ def run(
         runner: Command that starts an `edgecore-run` on another processor or device, with arguments that name the
             backend's library there, such as `"qemu-aarch64 -L /usr/aarch64-linux-gnu /build/edgecore-run --backend
             /build/libedgecore_acme.so"`. The command runs the compiled files in place of the runtime in this process.
-            Checks that need more than `edgecore-run` offers are skipped.
+            Checks that need functions that `edgecore-run` lacks are skipped.
         on_row: Called with the result of each check as soon as the check has ended.
 
     Returns:
@@ -162,7 +162,7 @@ def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool 
 
 
 def _tries_many(check: str) -> bool:
-    """Return True if the check tries all its inputs in one model, so that after a crash the failing input is unknown.
+    """Return True if the check tries all its inputs in one model: after a crash the failing input is then unknown.
 
     Such a check then runs again and tries its inputs one by one.
     """

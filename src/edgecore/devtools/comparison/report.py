@@ -80,7 +80,7 @@ class CompareReport:
 
     @property
     def verdict(self) -> str:
-        """The result in one sentence."""
+        """The outcome of the comparison in one sentence."""
         if self.conditions.lowering:
             return f"lowering has changed the model, before any backend: {self.conditions.lowering}"
         culprit, wrong = self.culprit, sum(row.wrong for row in self.rows)

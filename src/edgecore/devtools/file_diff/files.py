@@ -120,7 +120,7 @@ def _ptd(files: Sequence[Any]) -> dict[str, fmt.ExternalData]:
 
 
 def bytes_by_kind(raw: Buffer, pte: PteFile) -> dict[str, int]:
-    """Count the bytes of a file by kind; the counts add up to its size.
+    """Count the bytes of each kind of content, such as constants or metadata; the counts add up to the file's size.
 
     Args:
         raw: Content of the `.pte` or `.bpte`.

@@ -156,7 +156,7 @@ class Trace:
         write_file(path, write_etdump(ETDump(0, [block.data for block in blocks])))
 
     def _block(self, run: RunData) -> Run:
-        """Convert a block (a run, or loading). Blocks mostly have equal events: find their origins only once."""
+        """Convert a block (a run, or loading); find the origins of events that many blocks repeat only once."""
         events = [event.profile_event for event in run.events if event.profile_event]
         keys = [
             (e.name, e.instruction_id, e.delegate_debug_id_int, e.delegate_debug_id_str, e.delegate_debug_metadata)
@@ -247,5 +247,5 @@ def _nest(events: Sequence[TraceEvent]) -> None:
 
 def _contains(outer: TraceEvent, event: TraceEvent) -> bool:
     if outer.kind == "operation" and event.start == outer.end:
-        return False  # operations do not nest: the short `event` starts at the end of `outer`
+        return False  # operations do not nest: `event`, shorter than a clock tick, starts when `outer` ends
     return outer.start <= event.start and event.end <= outer.end

@@ -73,7 +73,7 @@ class BufferRow:
         bytes: The size of its content.
         where: The id of the backend that holds it; `edgecore` if it is outside of all backends.
         methods: The names of the methods that have it.
-        reasons: (backend id, sentence) for each backend that claimed it, but does not hold it.
+        reasons: (backend id, sentence) for each backend that claimed the buffer, but does not hold it.
     """
 
     name: str
@@ -127,7 +127,8 @@ class DelegationReport:
                     for call in node.meta["delegated"]
                 ]
             reasons = diagnostics[method].by_node if method in diagnostics else {}
-            # If a pass replaces a call by several, only one keeps its name, but all keep its debug handle: use both.
+            # If a pass replaces a call by several calls, one of them inherits its name, and all inherit its debug
+            # handle: use both.
             by_handle = {
                 _debug_handle(node): reasons[node.name]
                 for node in all_calls(program.graph_module)
@@ -271,7 +272,7 @@ def _line(operators: str, nodes: str, sources: str, row: ReportRow) -> str:
 
 
 def _debug_handle(node: Node) -> int | str:
-    """Return the debug handle of a call; without one, or with several for a delegate, return its name."""
+    """Return the debug handle of a call; if it has none, or several as a delegate call has, return its name."""
     handle = node.meta.get("debug_handle")
     return handle if isinstance(handle, int) else node.name
 
