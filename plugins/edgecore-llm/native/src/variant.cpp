@@ -57,7 +57,7 @@ const Choice kChoices[] = {
        constexpr unsigned long kDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
        return (getauxval(AT_HWCAP) & kDotProduct) != 0;
 #else
-       return true;  // dot products: every 64-bit Apple processor with a current system has them
+       return true;  // every 64-bit Apple processor that runs a supported macOS or iOS has the dot-product instructions
 #endif
      }},
 #endif
