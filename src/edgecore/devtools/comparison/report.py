@@ -12,7 +12,7 @@ from edgecore.devtools.comparison.engine import Engine
 from edgecore.devtools.comparison.extract import extract
 from edgecore.devtools.comparison.rows import CompareOutput, CompareRow, Conditions, short_source
 from edgecore.devtools.printable import join_lines
-from edgecore.html import page, table
+from edgecore.html import frame, page, table
 from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.numerics.decibels import decibels, finite_decibels
 from edgecore.numerics.metrics import Difference
@@ -106,6 +106,10 @@ class CompareReport:
     def to_html(self, title: str = "Comparison") -> str:
         """Return the report as an HTML page that needs no other file and makes no request."""
         return _page(self, title)
+
+    def _repr_html_(self) -> str:
+        """Return the page for a notebook."""
+        return frame(self.to_html())
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures for JSON. Infinite figures become None, except an SQNR of minus infinity: -1000."""
