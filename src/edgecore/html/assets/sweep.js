@@ -122,7 +122,7 @@ function scatter(rows) {
   }, svg("title", {}, `${point.cell.cell}: ${number(point.x)}, ${number(point.y)}`)));
   const label = (x, y, text, anchor) => svg("text", { x, y, "text-anchor": anchor }, text);
   const end = value => number(log ? 10 ** value : value);
-  return svg("svg", { viewBox: "0 0 960 420", role: "img", "aria-label": "scatter" },
+  return plot({ viewBox: "0 0 960 420", role: "group", "aria-label": `${FIGURES[state.y][0]} over ${FIGURES[state.x][0]}` },
     svg("line", { x1: 70, y1: 385, x2: 930, y2: 385, class: "grid" }), svg("line", { x1: 55, y1: 40, x2: 55, y2: 370, class: "grid" }),
     label(70, 402, end(x0), "start"), label(930, 402, end(x1), "end"),
     label(500, 416, FIGURES[state.x][0] + (log ? ", logarithmic" : ""), "middle"),
@@ -167,7 +167,8 @@ function summary() {
       const measured = good.filter(cell => cell.model === model && typeof cell[key] === "number");
       if (!measured.length) return [];
       const best = measured.reduce((a, b) => FIGURES[key][1] * b[key] < FIGURES[key][1] * a[key] ? b : a);
-      return [element("li", {}, `${FIGURES[key][1] < 0 ? "highest" : "lowest"} ${FIGURES[key][0]}: ${number(best[key])} with ${columnOf(best)}`)];
+      const [what, unit] = FIGURES[key][0].split(", ");
+      return [element("li", {}, `${FIGURES[key][1] < 0 ? "highest" : "lowest"} ${what}: ${[number(best[key]), unit].filter(Boolean).join(" ")} with ${columnOf(best)}`)];
     });
     if (bests.length) parts.push(element("h2", {}, model), element("ul", {}, ...bests));
   }
@@ -207,6 +208,7 @@ const main = document.getElementById("views"), tabs = document.getElementById("t
 main.append(filters, count);
 function open(name) {
   view = name;
+  filters.hidden = count.hidden = name === "summary" || name === "changes";
   for (const other of Object.keys(views)) {
     document.getElementById(`view-${other}`).hidden = other !== name;
     document.getElementById(`tab-${other}`).setAttribute("aria-selected", other === name);
