@@ -157,12 +157,20 @@ def _page(report: CompareReport, title: str) -> str:
     ]
     columns = ["output", "device against PyTorch as compiled", "device against the float model", "PyTorch as compiled"]
     conditions = report.conditions
+    worst = sorted(report.rows, key=lambda row: row.local.sqnr)[:5]
+    lines = [
+        f"{row.module or 'the model itself'}, {row.operator}: {decibels(row.local.sqnr)} alone, "
+        f"{decibels(row.accumulated.sqnr)} since the input"
+        for row in worst
+    ]
     content = {
+        "sections": [{"title": "Operators with the largest error of their own", "lines": lines}] if lines else [],
         "facts": [
             ("verdict", report.verdict),
             ("backends", ", ".join(conditions.backends) or "edgecore's kernels"),
             ("device", conditions.device or "this machine"),
             ("samples", str(conditions.samples)),
+            ("outputs", f"SQNR against the float model {decibels(report.accuracy)}"),
             ("values come from", conditions.way),
         ],
         "accuracy": {
