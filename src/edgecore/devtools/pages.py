@@ -145,6 +145,8 @@ def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
 
 def needs(view: dict[str, Any]) -> str:
     """Return the size of an arena, and the tensor that takes most of it at the peak, as text."""
+    if not view["owners"]:
+        return "0 bytes"
     names, size = view["owners"][0]
     return f"{view['bytes']:,} bytes; at the peak, instruction {view['peak']}, {names} takes {size:,} bytes"
 
