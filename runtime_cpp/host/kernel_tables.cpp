@@ -60,7 +60,7 @@ bool supports(const Candidate &kernel, const edgecore_call &call) {
   return true;
 }
 
-// Runs the first kernel that supports the call's dtypes and does not return NOT_SUPPORTED; otherwise the last one.
+// Tries the kernels that support the call's dtypes until one does not return NOT_SUPPORTED; tries the last in any case.
 int32_t run_chain(const Chain &chain, const edgecore_call *call) {
   for (size_t i = 0; i + 1 < chain.size(); ++i) {
     if (!supports(chain[i], *call)) continue;

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import mmap
+import signal
 import sys
 import traceback
 import warnings
@@ -27,6 +28,7 @@ from edgecore.errors import (
     PrecisionWarning,
     QuantizationWarning,
 )
+from edgecore.processes.interrupts import Interrupted
 
 if TYPE_CHECKING:
     from edgecore.format import BpteFile, PtdFile, PteFile
@@ -95,6 +97,15 @@ def sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return f"unexpected {type(error).__name__}: {text} (--debug shows where)"
+
+
+def report_interrupt(interrupt: KeyboardInterrupt) -> int:
+    """Print one line about Ctrl-C or another signal on stderr, and return the exit status of the command."""
+    if debugging():
+        traceback.print_exception(interrupt)
+    known = interrupt if isinstance(interrupt, Interrupted) else Interrupted(signal.SIGINT)
+    complain(known.word)
+    return known.status
 
 
 def debugging() -> bool:

@@ -14,10 +14,10 @@ from torch.utils import _pytree as pytree
 from edgecore import format as fmt
 from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
+from edgecore.files import write_files
 from edgecore.ir.dialect.dtypes import scalar_type, torch_dtype
 from edgecore.ir.program.copying import module_to_run, unchanged_buffers
 from edgecore.pipeline.finished_program import FinishedProgram
-from edgecore.pipeline.save import write_files
 
 _NUMBERS: dict[type, type] = {bool: fmt.Bool, int: fmt.Int, float: fmt.Double}
 

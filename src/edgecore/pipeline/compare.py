@@ -68,7 +68,7 @@ class OutputRow:
 
     @property
     def undecided(self) -> bool:
-        """True if a finite error has no bound, because rounding noise makes elements infinite or NaN in eager mode."""
+        """True if the error cannot be judged: rounding alone makes elements infinite or NaN in eager mode."""
         return not self.exceeded and not math.isfinite(self.bound)
 
     def __str__(self) -> str:

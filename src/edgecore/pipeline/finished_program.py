@@ -14,8 +14,8 @@ from torch.export import ExportedProgram
 
 from edgecore import format as fmt
 from edgecore.emit.external import DEFAULT_FILE
+from edgecore.files import write_files
 from edgecore.pipeline.report.delegation import DelegationReport
-from edgecore.pipeline.save import write_files
 
 
 @dataclass(frozen=True)

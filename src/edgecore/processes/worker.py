@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import IO, Any
 
 from edgecore.processes.command import kill_family
+from edgecore.processes.interrupts import uninterrupted
 
 # The worker takes over its parent's sys.path before it imports anything, so that both import the same packages.
 _CHILD = "import sys; sys.path[:] = sys.argv[2:]; from edgecore.processes.worker import main; main(sys.argv[1])"
@@ -66,14 +67,15 @@ class Worker:
 
     def __init__(self, target: str, paths: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self._printed = tempfile.TemporaryFile(buffering=0)
-        self._process = subprocess.Popen(
-            worker_command(target, paths),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._printed,
-            start_new_session=True,
-            env=environment,
-        )
+        with uninterrupted():
+            self._process = subprocess.Popen(
+                worker_command(target, paths),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._printed,
+                start_new_session=True,
+                env=environment,
+            )
         self._lines: queue.Queue[bytes] = queue.Queue()
         threading.Thread(target=self._forward, daemon=True).start()
 

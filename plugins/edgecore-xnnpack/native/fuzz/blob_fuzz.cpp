@@ -3,7 +3,7 @@
 // every key of at least 16 bytes, so few blobs fail for a missing key. The mutations know the schema
 // (runtime_cpp/fuzz/mutate_file.h).
 //
-//   blob_fuzz CORPUS   the folder CORPUS should contain real blobs at first (tests/fuzz/seeds.py)
+//   blob_fuzz CORPUS   the folder CORPUS should first contain blobs of compiled models (tests/fuzz/seeds.py)
 #include <algorithm>
 #include <cstring>
 #include <vector>

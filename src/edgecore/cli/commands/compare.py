@@ -24,6 +24,7 @@ from edgecore.cli.common import (
 from edgecore.cli.models import load_model
 from edgecore.cli.recipes import parse_quantize
 from edgecore.errors import EdgecoreError
+from edgecore.files import write_file
 from edgecore.sdk.commands import takes
 
 if TYPE_CHECKING:
@@ -92,9 +93,9 @@ def command(arguments: CompareArguments) -> None:
     report = _compare(arguments)
     print(report.table(arguments.top, min(shutil.get_terminal_size((120, 24)).columns, 180)))
     if as_json:
-        as_json.write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
+        write_file(as_json, json.dumps(report.as_dict(), indent=2) + "\n")
     if html:
-        html.write_text(report.to_html(model), encoding="utf-8")
+        write_file(html, report.to_html(model))
     if arguments.extract and report.culprit is not None:
         with progress(f"writing {arguments.extract}"), hold_stderr():
             report.culprit.extract(arguments.extract)

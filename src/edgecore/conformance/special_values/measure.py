@@ -28,6 +28,7 @@ from edgecore.conformance.check import Failed
 from edgecore.conformance.special_values.calls import NUMBERS, ORDINARY, VALUES, Call, Label, calls_of
 from edgecore.conformance.special_values.words import highest, table, tried
 from edgecore.conformance.workers.process import call, results
+from edgecore.files import write_file
 from edgecore.ir.dialect.dtypes import dtype_name
 
 BEGIN = "<!-- special values: {} -->"
@@ -173,7 +174,7 @@ def check_page(page: Path, measured: Measured) -> None:
             text = table(_changes(first, differences), SAME)
         updated = f"{before}{begin}\n\n{text}\n{END}{after}"
     if os.environ.get("EDGECORE_WRITE_PAGES") == "1":
-        page.write_text(updated, encoding="utf-8")
+        write_file(page, updated)
     elif present != updated:
         old, new = present.splitlines(), updated.splitlines()
         lines = [f"- {line}" for line in old if line not in new] + [f"+ {line}" for line in new if line not in old]

@@ -46,10 +46,10 @@ def call(
     paths = [*folders, *searched()]
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(environment or {})}
     worker = _server() if prepared else Worker(f"{_CHILD}:call_once", paths, variables)
-    worker.forget_printed()
-    worker.send({"target": target, "arguments": dict(arguments), "environment": variables})
     complete, status = False, None
     try:
+        worker.forget_printed()
+        worker.send({"target": target, "arguments": dict(arguments), "environment": variables})
         while status is None:
             try:
                 kind, value = worker.receive(seconds)

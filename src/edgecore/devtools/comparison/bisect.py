@@ -20,10 +20,11 @@ Values = dict[str, torch.Tensor]
 def bisect(engine: Engine, progress: Callable[[str], object]) -> Iterator[CompareRow | CompareOutput]:
     """Bisect the model for the first wrong site (place in the graph), and compare the operator there with PyTorch.
 
-    A site is wrong if its value differs from PyTorch's by more than noise before each rounding can explain. The
-    bisection assumes that all sites after a wrong one are wrong, too. If the operator alone turns out to be right,
-    then errors of earlier operators have added up; the search continues after it, and PyTorch uses the device's value
-    of this site from then on. The search skips sites up to which the program does not compile.
+    Rounding errors alone make values differ. To bound them, PyTorch also runs with random noise before each rounding: a
+    site is wrong if the device's value differs by more than this noise changes PyTorch's. The bisection assumes that
+    all sites after a wrong site are wrong, too. If the operator alone turns out to be right, then errors of earlier
+    operators have added up; the search continues after it, and PyTorch uses the device's value of this site from then
+    on. The search skips a site if the part of the program that ends there does not compile.
 
     Args:
         engine: Runs the model on the device and in PyTorch.

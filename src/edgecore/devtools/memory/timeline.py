@@ -13,6 +13,7 @@ from edgecore import format as fmt
 from edgecore.devtools.file_arguments import program_file
 from edgecore.devtools.graph import graph_of
 from edgecore.devtools.profiling import ProgramSymbols
+from edgecore.files import write_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,4 +252,4 @@ def generate_memory_trace(
             event |= {"ts": row.offset if enable_memory_offsets else before, "dur": row.bytes, "pid": row.memory_id}
             events.append(event | {"tid": step, "args": {} if ommit_metadata else facts | {"bytes": row.bytes}})
             place[row.memory_id] = before + row.bytes
-    Path(chrome_trace_filename).write_text(json.dumps({"traceEvents": events}, indent=2), encoding="ascii")
+    write_file(chrome_trace_filename, json.dumps({"traceEvents": events}, indent=2))

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from edgecore.devtools.file_arguments import dump_file, program_file, record_file
@@ -24,6 +23,7 @@ from edgecore.devtools.profiling.symbols import (
     method_of,
     operation_number,
 )
+from edgecore.files import write_file
 from edgecore.format.etdump import ETDump, ProfileEvent, RunData, garbage_kept, write_etdump
 
 EXECUTE = "Method::execute"
@@ -153,7 +153,7 @@ class Trace:
     def save(self, path: Any) -> None:
         """Write this trace as an ETDump."""
         blocks = [*self.others, *self.runs]
-        Path(path).write_bytes(write_etdump(ETDump(0, [block.data for block in blocks])))
+        write_file(path, write_etdump(ETDump(0, [block.data for block in blocks])))
 
     def _block(self, run: RunData) -> Run:
         """Convert a block (a run, or loading). Blocks mostly have equal events: find their origins only once."""

@@ -88,7 +88,10 @@ def _table(editor: Editor, node: Node, result: Integers, constants: Constants) -
 
 
 def _results(node: Node, source: Node, integers: torch.Tensor, constants: Constants) -> torch.Tensor:
-    """Return the results of an elementwise function of `source` for integers, even beyond its dtype's range."""
+    """Evaluate `node`, an elementwise function of the quantized tensor `source`, as if `source` held `integers`.
+
+    The integers may lie outside the range of its dtype.
+    """
     values: dict[Node, Any] = {}
 
     def compute(operand: Node) -> Any:

@@ -14,6 +14,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from edgecore.files import write_file
 from edgecore.ir.delegate import delegates, is_delegate_call
 from edgecore.ir.dialect.edge_operators import SYMBOLIC
 from edgecore.ir.graph import all_calls, dtypes_of, module_path, operator_name, source_line
@@ -255,7 +256,7 @@ class DelegationReport:
         """
         from edgecore.pipeline.report.page import report_page
 
-        Path(path).write_text(report_page(self), encoding="utf-8")
+        write_file(path, report_page(self))
 
     def _repr_html_(self) -> str:
         """Return the page for a notebook."""

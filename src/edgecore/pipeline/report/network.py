@@ -94,7 +94,7 @@ class _Finder:
         number, self.delegates = self.delegates, self.delegates + 1
         inside = self.walk(program.graph, sources, number)
         specs = program.graph_signature.output_specs
-        values = zip(specs, program.graph.output_node().args[0], strict=True)  # type: ignore[arg-type]
+        values = zip(specs, program.graph.output_node().args[0], strict=True)
         return [
             inside.get(value, ()) if isinstance(value, Node) else ()
             for spec, value in values

@@ -124,7 +124,7 @@ def _graph(report: DelegationReport) -> list[dict[str, Any]]:
 
 
 def _node(key: str, **facts: Any) -> dict[str, Any]:
-    empty = {"module": "", "line": "", "handles": [], "backend": "", "partition": None, "shape": "", "inputs": []}
+    empty: dict[str, Any] = dict(module="", line="", handles=[], backend="", partition=None, shape="", inputs=[])
     return {"id": key, **empty, **facts}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgecore.errors import EdgecoreError
-from edgecore.pipeline.save import write_files
+from edgecore.files import write_files
 
 SCHEMA = "edgecore.sweep.v1"
 RESULTS = "results.jsonl"

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,6 +26,7 @@ from edgecore.executorch.devtools.etrecord.delegates import (
     write_delegates,
 )
 from edgecore.executorch.devtools.etrecord.same_nodes import same_nodes
+from edgecore.files import write_files
 from edgecore.format.etrecord import EDGE, EXPORTED, EtRecordFile, Graph, write_etrecord
 from edgecore.ir.delegate import delegates
 from edgecore.ir.graph import all_calls, operator_name
@@ -224,7 +226,11 @@ class ETRecord:
             CompileError: As for `content`.
             OSError: The file cannot be written.
         """
-        write_etrecord(self.content(weights), path)
+        content = self.content(weights)
+        if hasattr(path, "write"):
+            write_etrecord(content, path)
+        else:
+            write_files({Path(path): lambda file: write_etrecord(content, file)})
 
 
 def generate_etrecord(
