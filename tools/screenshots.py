@@ -29,6 +29,9 @@ VIEWS = {
     "profile-flame": 280,
     "profile-timeline": 280,
     "profile-network": 600,
+    "sweep-summary": 520,
+    "sweep-table": 420,
+    "sweep-scatter": 600,
     "report-summary": 520,
     "report-operators": 420,
     "report-network": 600,
@@ -64,6 +67,7 @@ def pages(folder: Path) -> None:
         compare(model, (x,), backends=["xnnpack"], samples=1).to_html(), encoding="utf-8"
     )
     report_page(folder / "report.html")
+    sweep_page(folder)
 
 
 class Ranked(torch.nn.Module):
@@ -87,6 +91,33 @@ def report_page(path: Path) -> None:
     x = torch.randn(1, 3, 128, 128)
     program = edgecore.compile(Ranked().eval(), (x,), backends=["xnnpack"], quantize="int8", calibration=[(x,)])
     program.report(quantization=True).to_html(path)
+
+
+SWEEP = {
+    "models": {
+        name: {"source": f"pictured:{name}", "calibration": f"pictured:{name}_samples"}
+        for name in ("ds_cnn", "encoder")
+    },
+    "backends": ["xnnpack", "kernels"],
+    "recipes": ["float", "int8", "int8-dynamic"],
+    "exclude": [{"backend": "kernels", "recipe": "int8*"}],
+}
+
+
+def sweep_page(folder: Path) -> None:
+    """Write the page of a sweep of two small networks."""
+    lines = ["from zoo import make"]
+    for name in SWEEP["models"]:
+        lines += [
+            f"def {name}():",
+            f"    return make('{name}')",
+            f"def {name}_samples():",
+            f"    return [make('{name}')[1]]",
+        ]
+    (folder / "pictured.py").write_text("\n".join(lines), encoding="utf-8")
+    sys.path.insert(0, str(folder))
+    edgecore.sweep(SWEEP, folder / "two networks", jobs=1)
+    shutil.copy(folder / "two networks" / "index.html", folder / "sweep.html")
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
+from html import escape
 from importlib.resources import files
 from typing import Any
 
@@ -18,7 +19,7 @@ SCRIPTS = (
 )
 """JavaScript files in `assets` (without `.js`) for the page of a report; each may use functions of those before it.
 `dagre` places the boxes of the network, and is left out without a graph."""
-SWEEP_SCRIPTS = ("dom", "sweep")
+SWEEP_SCRIPTS = ("dom", "tables", "sweep")
 """JavaScript files for the page of a sweep, whose content `edgecore.sweeps.results.page` makes."""
 
 Tensor = tuple[str, str, str, int, int, int, int]
@@ -82,6 +83,11 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
     return environment.get_template("page.html").render(
         title=title, policy=policy, style=Markup(style), script=Markup(script), data=Markup(data)
     )
+
+
+def frame(text: str) -> str:
+    """Return markup that shows a page in a notebook: a frame, whose style and script do not touch the notebook's."""
+    return f'<iframe srcdoc="{escape(text)}" title="report" style="width: 100%; height: 480px; border: 0"></iframe>'
 
 
 def table(

@@ -168,11 +168,7 @@ def command(arguments: CompileArguments) -> None:
                 "data": [str(file) for file in data],
                 "seconds": round(seconds, 3),
                 "runtime": arguments.runtime,
-                "delegates": placement.delegates,
-                "failures": [asdict(failure) for failure in placement.failures],
-                "left_outside": [asdict(row) for row in placement.left_outside],
-                "buffers": [asdict(row) for row in placement.buffers],
-                "quantization": placement.quantization and [_json(asdict(row)) for row in placement.quantization],
+                **placement.as_dict(),
                 "comparison": comparison and [_json(asdict(row)) for row in comparison.rows],
             }
         )

@@ -141,6 +141,12 @@ class Profile:
 
         return profile_page(self)
 
+    def _repr_html_(self) -> str:
+        """Return the page for a notebook."""
+        from edgecore.html import frame
+
+        return frame(self.to_html())
+
     def to_chrome(self) -> dict[str, Any]:
         """Return the runs in the format of chrome://tracing and ui.perfetto.dev."""
         return chrome_trace(self.trace, self.file)

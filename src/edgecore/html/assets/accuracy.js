@@ -14,11 +14,11 @@ function accuracyView(section) {
   const line = values => svg("polyline", { class: "arc", points: values.map((value, index) => `${x(index)},${y(value)}`).join(" ") });
   const dots = rows.map((row, index) => svg("circle", { cx: x(index), cy: y(row.local), r: row.wrong ? 6 : 3, fill: row.wrong ? COLOURS[6] : COLOURS[0],
     role: "img", "aria-label": `${row.module} ${row.operator}: ${text(row.local)}` }, svg("title", {}, `${row.module} ${row.operator}: ${own} ${text(row.local)}, ${whole} ${text(row.accumulated)}`)));
-  const columns = [["place", "number"], ["module", "name"], ["operator", ""], ["line", ""], ["backend", "backend"], [`${own}, SQNR`, "number"], [`${whole}, SQNR`, "number"]];
+  const columns = [["place", "number"], ["module", "name"], ["operator", ""], ["backend", "backend"], ["line", ""], [`${own}, SQNR`, "number"], [`${whole}, SQNR`, "number"]];
   const reasons = rows.some(row => row.why);
-  const cells = rows.map((row, index) => [index + 1, row.module || "(the model itself)", row.operator, row.line, row.backend, text(row.local), text(row.accumulated), ...(reasons ? [row.why] : [])]);
+  const cells = rows.map((row, index) => [index + 1, row.module || "(the model itself)", row.operator, row.backend, row.line, text(row.local), text(row.accumulated), ...(reasons ? [row.why] : [])]);
   const shown = { title, columns: reasons ? [...columns, ["why it is wrong", ""]] : columns, rows: cells, marked: culprit === null ? [] : [culprit] };
   section.append(element("p", { class: "note" }, note),
-    svg("svg", { viewBox: `0 0 ${width} ${height + 8}`, role: "group", "aria-label": "SQNR of the operators in dB" }, ...grid, line(rows.map(row => row.accumulated)), ...dots));
+    plot({ viewBox: `0 0 ${width} ${height + 8}`, role: "group", "aria-label": "SQNR of the operators in dB" }, ...grid, line(rows.map(row => row.accumulated)), ...dots));
   tableSection(section, [shown]);
 }

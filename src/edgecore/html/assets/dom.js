@@ -15,6 +15,9 @@ function fill(made, attributes, children) {
 const element = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
+// Make a drawing that scrolls to the side rather than shrink its text where the window is narrow.
+const plot = (attributes, ...children) => element("div", { class: "wide" }, svg("svg", { class: "plot", ...attributes }, ...children));
+
 // Return attributes of an element that calls `action` on a click, and on Enter or Space while it has the focus.
 function pressed(action) {
   return {

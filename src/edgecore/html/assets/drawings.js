@@ -85,7 +85,7 @@ function memoryView(section) {
     section.append(element("h2", {}, arena.name), element("p", { class: "note" },
       `${bytes(arena.bytes)}, the height of the drawing; most is needed at ${unit} ${arena.peak} (the dashed line): ${bytes(arena.needed)}, of which`),
       element("ul", {}, ...arena.owners.map(([names, size]) => element("li", {}, `${names}: ${bytes(size)}`))),
-      svg("svg", { viewBox: `0 -20 ${width} ${height + 20}` }, svg("rect", { class: "area", width, height }), ...ticks, ...boxes,
+      plot({ viewBox: `0 -20 ${width} ${height + 20}` }, svg("rect", { class: "area", width, height }), ...ticks, ...boxes,
         svg("line", { class: "peak", x1: x, x2: x, y2: height })));
   }
 }

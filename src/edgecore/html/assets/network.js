@@ -1,6 +1,6 @@
 // Draw the network from top to bottom: a box for each operator, or for the operators of a module that one partition
 // computes, in the colour of its backend. dagre places the boxes and the lines between them.
-const SEEN = 150;  // largest number of boxes at first; a larger network begins with its modules closed
+const SEEN = 60;  // largest number of boxes at first; a larger network begins with its modules closed
 const FEW = 12;  // with fewer boxes than this at first, the next level may have more than SEEN
 const MOST = 600;  // largest number of boxes that a choice may draw: dagre takes seconds for more
 const [LETTER, LINE] = [7.3, 17];  // size of a letter and height of a line in boxes, in pixels
@@ -145,7 +145,8 @@ function networkView(section) {
     drawing.replaceChildren(svg("svg", { class: "network", viewBox: `0 0 ${width} ${graph.graph().height}` },
       svg("defs", {}, svg("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, svg("path", { d: "M0 0L8 4L0 8z", class: "tip" }))),
       ...lines, ...shapes.map(one => one.shape)));
-    resize(zoom || Math.min(1, Math.max((section.clientWidth - 20) / width, 0.45)));
+    resize(zoom || Math.min(1, Math.max((section.clientWidth - 20) / width, 0.7)));
+    drawing.scrollLeft = (drawing.scrollWidth - drawing.clientWidth) / 2;
     find();
     mark(section);
   }

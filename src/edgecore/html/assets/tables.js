@@ -44,6 +44,6 @@ function sortedTable({ title, note, columns, rows, marked, linked }) {
 
 function cellOf(cell, kind) {
   const text = typeof cell === "number" ? cell.toLocaleString("en-US") : String(cell);
-  if (kind !== "backend") return element("td", { class: kind || null }, text);
+  if (kind !== "backend" || !backends.includes(text)) return element("td", { class: kind && kind !== "backend" ? kind : null }, text);
   return element("td", {}, element("span", { class: "chip", style: { "--colour": colourOf(text) } }, text));
 }

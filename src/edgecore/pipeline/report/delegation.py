@@ -6,8 +6,9 @@ import math
 import operator
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -18,7 +19,7 @@ from edgecore.ir.delegate import delegates, is_delegate_call
 from edgecore.ir.dialect.edge_operators import SYMBOLIC
 from edgecore.ir.graph import all_calls, dtypes_of, module_path, operator_name, source_line
 from edgecore.ir.program.mutable_state import mutable_buffers
-from edgecore.numerics.decibels import decibels
+from edgecore.numerics.decibels import decibels, finite_decibels
 from edgecore.numerics.quality import LayerQuality
 from edgecore.partition import Failure, PartitionDiagnostics, held_buffers
 from edgecore.pipeline.preprocess import report_lines
@@ -231,6 +232,20 @@ class DelegationReport:
         """Return a line for each call that is not delegated: operator, node, source line and module, reasons."""
         return [_line(row.operator, row.node, row.location, row) for row in self.left_outside]
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return all figures of the page for JSON; an infinite SQNR becomes None, minus infinity -1000."""
+        return {
+            "delegates": self.delegates,
+            "operators": [asdict(row) for row in self.rows],
+            "failures": [asdict(failure) for failure in self.failures],
+            "left_outside": [asdict(row) for row in self.left_outside],
+            "buffers": [asdict(row) for row in self.buffers],
+            "memory": [asdict(arena) for arena in self.memory],
+            "quantization": self.quantization and [_layer(layer) for layer in self.quantization],
+            "sections": self.sections,
+            "precision": self.unheld,
+        }
+
     def to_html(self, path: str | Path) -> None:
         """Write the report as an HTML page that needs no other file and makes no request.
 
@@ -243,6 +258,13 @@ class DelegationReport:
         from edgecore.pipeline.report.page import report_page
 
         write_file(path, report_page(self))
+
+    def _repr_html_(self) -> str:
+        """Return the page for a notebook."""
+        from edgecore.html import frame
+        from edgecore.pipeline.report.page import report_page
+
+        return frame(report_page(self))
 
 
 def _buffer_rows(
@@ -264,6 +286,11 @@ def _buffer_rows(
         )
         for name, size, where in sorted(methods)
     ]
+
+
+def _layer(layer: LayerQuality) -> dict[str, Any]:
+    figures = {"sqnr": finite_decibels(layer.sqnr), "inputs_sqnr": finite_decibels(layer.inputs_sqnr)}
+    return {**asdict(layer), **figures}
 
 
 def _line(operators: str, nodes: str, sources: str, row: ReportRow) -> str:

@@ -19,7 +19,7 @@ from edgecore.ir.dialect.dtypes import dtype_name
 
 @dataclass(frozen=True)
 class Connections:
-    """What a call reads and computes.
+    """The inputs, the result and the partition of a call.
 
     Attributes:
         inputs: Names of the calls, or of inputs of the method, whose results the call reads.

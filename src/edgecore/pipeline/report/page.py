@@ -112,7 +112,7 @@ def _graph(report: DelegationReport) -> list[dict[str, Any]]:
                 nodes.setdefault(key, _node(key, operator=name))
         nodes[_id(row.method, row.node)] = _node(
             _id(row.method, row.node),
-            operator=row.operator.removeprefix("aten.").partition(".")[0],
+            operator=_short(row.operator),
             module=row.module,
             line=row.source,
             backend=row.where,
@@ -189,6 +189,12 @@ def _tables(report: DelegationReport) -> list[dict[str, Any]]:
               [(row.method, row.name, row.size, row.bound, len(row.boxes), row.shared) for row in report.memory]),
     ]
     # fmt: on
+
+
+def _short(operator: str) -> str:
+    """Return `add` for `aten.add.Tensor`."""
+    parts = operator.split(".")
+    return parts[1] if len(parts) > 1 else operator
 
 
 def _id(method: str, node: str) -> str:
