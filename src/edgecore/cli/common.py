@@ -53,8 +53,8 @@ InputShapes = Annotated[
     typer.Option(
         "--input-shape",
         metavar="[NAME=]SHAPE",
-        help="Shape of an example input instead of MODEL's own, such as 1x3x192x192. May be repeated: shapes without NAME "
-        "are in the order of the inputs.",
+        help="Shape of an example input instead of MODEL's own, such as 1x3x192x192. May be repeated: shapes without "
+        "NAME are in the order of the inputs.",
     ),
 ]
 LoadOptions = Annotated[
