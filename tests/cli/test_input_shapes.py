@@ -61,7 +61,7 @@ def test_the_program_has_the_shapes_of_the_command_line(edgecore, tmp_path):
     done = edgecore("compile", "my_model_file:net", "--input-shape", "1x9", "-o", "net.pte")
     assert done.status == 0, done.err
     assert "[1, 9]" in edgecore("inspect", "net.pte").out
-    bundled = edgecore("bundle", "net.pte", "my_model_file:net", "--input-shape", "1x9")
+    bundled = edgecore("bundle", "my_model_file:net", "net.pte", "--input-shape", "1x9")
     assert bundled.status == 0, bundled.err
 
 
