@@ -36,6 +36,7 @@ from edgecore.cli.commands import (
 )
 from edgecore.cli.common import complain, debugging, report_interrupt, sentence
 from edgecore.processes.interrupts import raise_at_signals
+from edgecore.progress import shown
 
 _SECTIONS = {
     "Compile and run": (compile, run, bench, bundle),
@@ -57,9 +58,10 @@ class _Sections(TyperGroup):
     """Shows the commands by section."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; typer alone would end it silently at Ctrl-C."""
+        """Run a command and show its progress; typer alone would end it silently at Ctrl-C."""
         try:
-            return super().invoke(ctx)
+            with shown():
+                return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
             raise typer.Exit(report_interrupt(interrupt)) from interrupt
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.status import Status
 
 from edgecore.errors import (
     CalibrationMissing,
@@ -47,6 +46,15 @@ Model = Annotated[
         metavar="MODEL",
         help="A .pt2 file of torch.export; module:function, which returns (model, example_inputs[, dynamic_shapes]); "
         "or torchvision:NAME, timm:NAME, transformers:NAME.",
+    ),
+]
+InputShapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input-shape",
+        metavar="[NAME=]SHAPE",
+        help="Shape of an example input instead of MODEL's own, such as 1x3x192x192. May be repeated: shapes without "
+        "NAME are in the order of the inputs.",
     ),
 ]
 LoadOptions = Annotated[
@@ -169,15 +177,6 @@ def _show_warning(show: Callable[..., None], message: Warning | str, category: t
 def print_json(value: Any) -> None:
     """Print `value` as JSON on stdout."""
     print(json.dumps(value, indent=2))
-
-
-@contextmanager
-def progress(text: str) -> Iterator[Status]:
-    """Show an animated line with `text` while the block runs. Print nothing if stderr is not a terminal."""
-    # The module's console `stderr` looks up sys.stderr at each write, so it would follow a redirection in the block. A
-    # console with file=sys.stderr keeps writing to the terminal.
-    with Console(file=sys.stderr, highlight=False).status(text) as status:
-        yield status
 
 
 def read_any(path: Path) -> PteFile | PtdFile | BpteFile:

@@ -21,6 +21,7 @@ from edgecore.devtools.profiling import profile
 from edgecore.errors import EdgecoreError, QuantizationWarning
 from edgecore.ir.program.copying import unchanged_buffers
 from edgecore.numerics.quality import LayerQuality
+from edgecore.progress import Task, task
 from edgecore.quantize import samples as read_samples
 from edgecore.recipe import Recipe
 
@@ -221,6 +222,10 @@ class _Search:
 
     def run(self, candidates: int, max_drop: float) -> None:
         """Try at most `candidates` modules; stop once a program is good enough."""
+        with task("trying modules in floating point", candidates) as work:
+            self._try(candidates, max_drop, work)
+
+    def _try(self, candidates: int, max_drop: float, work: Task) -> None:
         waiting: list[str] = []  # tried modules that have not raised the score so far
         tried: set[str] = set()
         ranking = self.suggestion.sensitivity
@@ -229,6 +234,7 @@ class _Search:
             if module is None:
                 break
             tried.add(module)
+            work.describe(module)
             while self._count((*self.skip, *waiting, module)) > self.limit:
                 waiting.pop(0)
             is_kept, program = self._attempt((*self.skip, *waiting, module))
@@ -240,6 +246,7 @@ class _Search:
                 waiting = []
             elif not waiting or self._is_equal() or not self._attempt((*self.skip, module))[0]:
                 waiting.append(module)
+            work.advance()
 
     def _attempt(self, modules: tuple[str, ...], or_equal: bool = False) -> tuple[bool, Any]:
         """Compile with these modules in floating point; adopt them if the score is higher (`or_equal`: not lower)."""

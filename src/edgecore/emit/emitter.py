@@ -34,6 +34,7 @@ from edgecore.ir.program.outputs import written_placeholders
 from edgecore.memory.planning import MemoryPlan
 from edgecore.memory.specs import SPEC, TensorSpec, result_specs, specs_of
 from edgecore.plugin import PreprocessResult
+from edgecore.progress import track
 
 aten = torch.ops.aten
 
@@ -86,12 +87,13 @@ class Emitter:
         """
         graph = self.program.graph
         inputs = {spec.arg.name: spec for spec in self.program.graph_signature.input_specs}
+        placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+        for node in track(placeholders, "storing constants"):
+            index = self._placeholder(node)
+            if inputs[node.name].kind == InputKind.USER_INPUT:
+                self.plan.inputs.append(index)
         for node in graph.nodes:
-            if node.op == "placeholder":
-                index = self._placeholder(node)
-                if inputs[node.name].kind == InputKind.USER_INPUT:
-                    self.plan.inputs.append(index)
-            elif node.op == "call_function":
+            if node.op == "call_function":
                 self.emit_call(node)
             elif node.op == "output":
                 self._outputs(node)

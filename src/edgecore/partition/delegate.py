@@ -34,6 +34,7 @@ from edgecore.partition.protocol import (
 )
 from edgecore.passes.library.make_contiguous import make_contiguous
 from edgecore.plugin import CompileSpec, PreprocessResult
+from edgecore.progress import track
 
 Preprocess = Callable[[str, ExportedProgram, Sequence[CompileSpec]], tuple[PreprocessResult, tuple[str, str]]]
 """A function that compiles a partition with its backend.
@@ -176,7 +177,7 @@ def _delegate_all(
     required: bool,
 ) -> None:
     """Delegate the partitions that are not delegated yet; leave a partition unchanged if the backend fails on it."""
-    for partition in partitions:
+    for partition in track(partitions, "compiling partitions"):
         error = None if partition.module is not None else _delegate(program, partition, (), preprocess)
         if error is not None:
             task = f"to compile a partition of {counted(partition.nodes)}"

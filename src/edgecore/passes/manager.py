@@ -18,6 +18,7 @@ from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import edit, has_result, take_graph
 from edgecore.ir.program.completion import complete_program, complete_vals
 from edgecore.passes.pass_list import NamedPass, Pass, name_of
+from edgecore.progress import Task, task
 
 GraphCheck = Callable[[GraphModule], None]
 """A function that raises an exception if a graph module breaks a rule."""
@@ -83,9 +84,14 @@ class PassManager:
     def __call__(self, program: GraphModule) -> PassResult: ...
 
     def __call__(self, program: ExportedProgram | GraphModule) -> ExportedProgram | PassResult:
+        with task("running passes", len(self.passes)) as work:
+            return self._run(program, work)
+
+    def _run(self, program: ExportedProgram | GraphModule, work: Task) -> ExportedProgram | PassResult:
         modified = False
         for transform in self.passes:
             name = name_of(transform)
+            work.describe(name)
             function: Any = transform.function if isinstance(transform, NamedPass) else transform
             with _RUNNING, failures_named(f"the pass {name}"):
                 if isinstance(program, GraphModule):
@@ -105,6 +111,7 @@ class PassManager:
                 self._check(name, program)
             if self._after_pass is not None and isinstance(program, ExportedProgram):
                 self._after_pass(name, program)
+            work.advance()
         return PassResult(program, modified) if isinstance(program, GraphModule) else program
 
     def _check(self, name: str, program: ExportedProgram | GraphModule) -> None:

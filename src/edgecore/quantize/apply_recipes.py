@@ -19,7 +19,7 @@ from edgecore.numerics.evaluate import copied
 from edgecore.numerics.quality import Inputs, Quantized
 from edgecore.passes.quantized import dequantized_inputs
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
-from edgecore.quantize.calibration import Calibration, with_progress
+from edgecore.quantize.calibration import Calibration, tracked_samples
 from edgecore.quantize.embeddings import quantize_embeddings
 from edgecore.quantize.masks import collect_hidden_observers, remove_observers
 from edgecore.quantize.plan import MARK, ChosenRecipe, Plan, marks_of, recipes_of, takes_calibration
@@ -169,7 +169,7 @@ def claim(program: ExportedProgram, recipe: ChosenRecipe) -> None:
 def _calibrate(observed: Callable[..., Any], calibration: Any) -> None:
     """Run all samples through the model with observers."""
     count = 0
-    for count, (args, kwargs) in enumerate(with_progress(calibration), 1):
+    for count, (args, kwargs) in enumerate(tracked_samples(calibration), 1):
         try:
             copies, named = tree_map(copied, (args, kwargs))  # copy the inputs, because the model may write them
             observed(*copies, **named)

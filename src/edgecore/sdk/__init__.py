@@ -54,6 +54,11 @@ Options, blobs, documentation.
 - `ByteReader`: read a blob that may be damaged. `edgecore.sdk.flat` declares and reads flatbuffers.
 - `options_markdown`, `operators_markdown`: tables for a README.
 
+Long work and files.
+
+- `task`, `track`: report the progress of work that takes seconds, such as a vendor's compiler; users see a bar.
+- `write_files`: write all files of a result or none, also at Ctrl-C.
+
 Decorators for functions of a package's own interface: `deprecated`, `experimental`.
 
 Commands of `edgecore`: `edgecore.sdk.commands.takes` makes a command from a data class of its arguments.
@@ -65,6 +70,7 @@ from edgecore.stability import public_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from edgecore.files import write_files as write_files
     from edgecore.ir.dialect.dim_orders import dim_order as dim_order
     from edgecore.ir.dialect.dtype_rules import allowed_types as allowed_types
     from edgecore.ir.dialect.dtypes import dtype_name as dtype_name
@@ -128,6 +134,8 @@ if TYPE_CHECKING:
     from edgecore.plugin.options import Names as Names
     from edgecore.plugin.options import SplitNames as SplitNames
     from edgecore.plugin.options import validate_options as validate_options
+    from edgecore.progress import task as task
+    from edgecore.progress import track as track
     from edgecore.recipe import Recipe as Recipe
     from edgecore.recipe import RecipeParameters as RecipeParameters
     from edgecore.recipe import Rule as Rule
@@ -138,6 +146,7 @@ if TYPE_CHECKING:
 __all__, __getattr__ = public_names(
     "edgecore.sdk",
     {
+        "edgecore.files": "write_files",
         "edgecore.ir.dialect.dim_orders": "dim_order",
         "edgecore.ir.dialect.dtype_rules": "allowed_types",
         "edgecore.ir.dialect.dtypes": "dtype_name",
@@ -163,6 +172,7 @@ __all__, __getattr__ = public_names(
         "edgecore.plugin.byte_reader": "ByteReader",
         "edgecore.plugin.documentation": "operators_markdown options_markdown",
         "edgecore.plugin.options": "Names SplitNames validate_options",
+        "edgecore.progress": "task track",
         "edgecore.recipe": "Recipe RecipeParameters Rule problem_message",
         "edgecore.stability": "deprecated experimental",
     },

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgecore.cli.common import File, Method, choose_method, failing_with, progress, read_file
+from edgecore.cli.common import File, Method, choose_method, failing_with, read_file
 from edgecore.files import write_file
+from edgecore.progress import task
 from edgecore.sdk.commands import takes
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _diff(arguments: DiffArguments, needs_times: bool) -> Diff:
     # Times are compared for one method, everything else for all methods.
     method = choose_method(names, arguments.method, a) if runs or trace or arguments.method else "forward"
     read_file(b)
-    with progress(f"running both files {runs} times" if runs else "comparing"):
+    with task(f"running both files {runs} times" if runs else "comparing"):
         return diff(
             a,
             b,

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgecore.cli.common import Data, DeviceBuild, DeviceName, File, Method, Threads, choose_method, progress, read_file
+from edgecore.cli.common import Data, DeviceBuild, DeviceName, File, Method, Threads, choose_method, read_file
 from edgecore.errors import EdgecoreError
 from edgecore.files import write_file
+from edgecore.progress import task
 from edgecore.sdk.commands import takes
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _profile(arguments: ProfileArguments) -> Profile:
         from edgecore.cli.device import profile_there
 
         return profile_there(arguments, method)
-    with progress(f"running {method} {warmup + runs} times"):
+    with task(f"running {method} {warmup + runs} times"):
         return profile(
             file,
             method=method,

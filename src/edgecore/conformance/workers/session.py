@@ -12,6 +12,7 @@ from edgecore.conformance.report import Report, Row
 from edgecore.conformance.workers.process import Event, call
 from edgecore.conformance.workers.runner import check_start
 from edgecore.errors import EdgecoreError
+from edgecore.progress import Task, task
 
 START_SECONDS = 120
 """Time limit for importing the package and listing the checks."""
@@ -127,6 +128,11 @@ def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool 
         patterns: Parts of names, or patterns such as `operators/*`.
         exactly: True if `patterns` are complete names.
     """
+    with task("checking") as work:
+        yield from _rows(settings, patterns, exactly, work)
+
+
+def _rows(settings: Mapping[str, Any], patterns: Sequence[str], exactly: bool, work: Task) -> Iterator[Row]:
     done: list[str] = []
     chosen_checks: list[str] | None = None
     retry = ""
@@ -136,13 +142,16 @@ def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool 
         for kind, value in _worker_events(settings, patterns, done, retry=retry, exactly=exactly):
             if kind == "checks":
                 chosen_checks = value
+                work.expect(len(value))
             elif kind == "begin":
                 current, last, begun = value, "", time.monotonic()
+                work.describe(value)
             elif kind == "input":
                 last = value
             elif kind == "row":
                 yield Row(*value)
                 done.append(value[0])
+                work.advance()
                 current = ""
             elif kind == "died":
                 died = value
@@ -156,6 +165,7 @@ def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool 
             where = f"{last}: the process {died}" if last else f"the process {died}"
             yield Row(current, current.partition("/")[0], "failed", where, round(time.monotonic() - begun, 3))
             done.append(current)
+            work.advance()
             retry = ""
         else:
             retry = current

@@ -41,6 +41,7 @@ from edgecore.pipeline.lowering.options import LowerOptions
 from edgecore.pipeline.lowering.whole_operators import WholeOperators
 from edgecore.pipeline.lowering.whole_program import place_lowered_modules
 from edgecore.pipeline.preprocess import link, preprocess
+from edgecore.progress import task
 
 
 def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> LoweredProgram:
@@ -262,15 +263,17 @@ class _Lowering:
             partitioners = {
                 name: of_method[priority] for name, of_method in chosen.items() if priority < len(of_method)
             }
-            edge = to_backend(
-                edge,
-                partitioners,
-                preprocess,
-                diagnostics,
-                required=self.options.required,
-                skip_mutable_buffer=self.options.skip_mutable_buffer,
-                link=link,
-            )
+            names = dict.fromkeys(type(partitioner).__name__ for partitioner in partitioners.values())
+            with task(f"delegating by {', '.join(names)}"):
+                edge = to_backend(
+                    edge,
+                    partitioners,
+                    preprocess,
+                    diagnostics,
+                    required=self.options.required,
+                    skip_mutable_buffer=self.options.skip_mutable_buffer,
+                    link=link,
+                )
             for name, partitioner in partitioners.items():
                 self.dump_step(name, f"partition_{type(partitioner).__name__}", edge[name])
         return edge
