@@ -91,7 +91,6 @@ def run_everything(environment: Environment) -> None:
     with_compilers = [name if name == "edgecore-coreml-standin" else f"{name}[compile]" for name in here]
     environment.install(TORCH, *with_compilers, *EXAMPLES)
     environment.install("--no-deps", "torchvision==0.28.0")
-    # The checks of their own that backends have for edgecore doctor, without the vendor's device.
     print(environment.python("-m", "edgecore", "backends"))
     for number, code in enumerate(python_of_the_readme()):
         script = WORK / f"readme{number}.py"
@@ -104,6 +103,7 @@ def run_everything(environment: Environment) -> None:
     print(environment.python(ROOT / "examples/llm.py", WORK / "tiny", "Hi"))
     folder = environment.python("-m", "edgecore.plugin", "--cmake-dir").strip()
     options = ["-G", "Ninja", f"-DPTE={WORK / 'model.pte'}", f"-Dedgecore_DIR={folder}"]
+    options.append(f"-DPython3_EXECUTABLE={environment.folder / 'bin/python'}")
     run("cmake", "-S", ROOT / "examples/cpp", "-B", WORK / "cpp", *options)
     run("cmake", "--build", WORK / "cpp")
     for example in ("custom-op", "hello-backend"):
