@@ -40,9 +40,29 @@ def test_norms_of_matrices_equal_eager(order):
     assert_equals_eager(lambda x: torch.linalg.norm(x, order, dim=(1, 2)), x)
 
 
+@pytest.mark.parametrize("order", [0, 1, 2, 3, -1, math.inf])
+def test_norms_of_complex_numbers_equal_eager(order):
+    def function(x):
+        z = torch.view_as_complex(x)
+        over = torch.linalg.vector_norm(z, order, (0, 2), keepdim=True)
+        return torch.view_as_real(F.normalize(z, p=order, dim=1) * torch.norm(z, order) + over)
+
+    assert_equals_eager(function, torch.randn(2, 3, 4, 2, generator=torch.Generator().manual_seed(0)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_squares_of_short_floats_neither_overflow_nor_vanish(dtype):
+    x = torch.tensor([[300.0, 400.0], [1e-4, 2e-4]]).to(dtype)
+    assert_equals_eager(lambda x: torch.linalg.vector_norm(x, 2, 1), x)
+    assert_equals_eager(lambda x: F.normalize(x, dim=1), x)
+
+
 OTHERS = {
     "dtype": lambda x: torch.linalg.vector_norm(x, 1, dim=1, dtype=torch.float64),
     "euclidean norm in another dtype": lambda x: torch.norm(x, 2, dim=1, dtype=torch.float64),
+    "dtype of short floats": lambda x: torch.linalg.vector_norm(x.half(), 2, dim=1, dtype=torch.float32),
+    "dtype of complex numbers": lambda x: torch.linalg.vector_norm(torch.complex(x, -x), 2, dtype=torch.complex128),
+    "no dims": lambda x: torch.linalg.vector_norm(x[0, 0, 0], 1),
     "distance": lambda x: F.pairwise_distance(x, x + 0.5, p=1),
     "dist": lambda x: torch.dist(x, x * 2, 1),
     "renorm": lambda x: torch.renorm(x, 1, 0, 1.0),

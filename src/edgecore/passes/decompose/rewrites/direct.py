@@ -271,13 +271,23 @@ def _instance_norm(editor: Editor, node: Node) -> Node | None:
 
 
 @rewrites(aten.linalg_vector_norm.default)
-def _euclidean_norm(editor: Editor, node: Node) -> Node | None:
-    source, dims = _input(node), argument(node, "dim")
-    if argument(node, "ord") != 2 or argument(node, "dtype") is not None:
+def _vector_norm(editor: Editor, node: Node) -> Node | None:
+    """Rewrite norms of complex numbers into norms of their absolute values, and Euclidean norms into square roots.
+
+    torch's decomposition handles all other norms: of other orders, in another dtype, and of float16 and bfloat16, whose
+    squares it adds up in float32.
+    """
+    source, dtype = _input(node), argument(node, "dtype")
+    order, dims, keepdim = (argument(node, name) for name in ("ord", "dim", "keepdim"))
+    if source.meta["val"].is_complex():
+        source = source if dtype is None else editor.call(aten._to_copy.default, source, dtype=dtype)
+        sizes = editor.call(aten.abs.default, source)
+        return editor.call(aten.linalg_vector_norm.default, sizes, order, dims, keepdim, val=node.meta["val"])
+    if order != 2 or dtype is not None or source.meta["val"].dtype in (torch.float16, torch.bfloat16):
         return None
     dims = list(range(source.meta["val"].dim())) if dims is None else dims
     squares = editor.call(aten.mul.Tensor, source, source)
-    total = editor.call(aten.sum.dim_IntList, squares, dims, argument(node, "keepdim"))
+    total = editor.call(aten.sum.dim_IntList, squares, dims, keepdim)
     return editor.call(aten.sqrt.default, total, val=node.meta["val"])
 
 
