@@ -59,6 +59,11 @@ def test_the_time_left_follows_from_the_steps_that_are_done(monkeypatch):
     assert Task("t", 10, since=100.0).seconds_left is None, "no step is done"
     assert Task("t", None, done=3, since=100.0).seconds_left is None, "the number of steps is unknown"
     assert Task("t", 10, done=3, since=100.0).seconds_left == pytest.approx(70)
+    late = Task("t", since=100.0)
+    late.expect(10)
+    late.done = 1
+    monkeypatch.setattr("time.monotonic", lambda: 132.0)
+    assert late.seconds_left == pytest.approx(18), "the 30 s before the number was known do not count"
     assert (duration(59.6), duration(200), duration(3)) == ("1 min 0 s", "3 min 20 s", "3 s")
 
 

@@ -27,7 +27,7 @@ class Task:
         done: Number of steps that are done.
         detail: The present step, such as the name of a pass; may be empty.
         ended: True once the task has ended, whether it succeeded or not.
-        since: Time of the beginning, as `time.monotonic` returns it.
+        since: Time of the beginning of the first step, as `time.monotonic` returns it.
     """
 
     title: str
@@ -44,8 +44,8 @@ class Task:
         self.tell()
 
     def expect(self, total: int) -> None:
-        """Set the number of steps, once it is known."""
-        self.total = total
+        """Set the number of steps, once it is known; the time until then does not count for the time left."""
+        self.total, self.since = total, time.monotonic()
         self.tell()
 
     def advance(self) -> None:
