@@ -193,8 +193,8 @@ bool DeviceUses::is_on_device(size_t value) const {
   return is_planned(value) && !uses_[value].on_host && uses_[value].written_first;
 }
 
-// `value` is the source of an aten::copy_ that updates a mutable buffer, which has two device buffers: its content and a
-// spare one. Returns true if a run can compute the value directly in the spare one, so that the copy becomes a swap.
+// `value` is the source of an aten::copy_ that updates a mutable buffer, which has two device buffers: its content and
+// a spare one. Returns true if a run can compute the value directly in the spare one, so that the copy becomes a swap.
 bool DeviceUses::can_hold_new_content(size_t value) const {
   const ValueUse &use = uses_[value];
   return use.backend != nullptr && use.last_on_device < use.update && can_have_one_copy(value) &&
