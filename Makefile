@@ -111,8 +111,7 @@ vulkan-threads: .stamps/vulkan-thread  ## the C++ tests of edgecore-vulkan under
 fuzz-long: install .stamps/fuzzers  ## the fuzzers for INPUTS=1000000 inputs, with coverage; goes on where it was stopped
 	mkdir -p build/fuzz-long/seeds
 	build/fuzz/runtime_cpp/fuzz/edgecore_make_seeds build/fuzz-long/seeds
-	cd tests && ../$(PY) -m fuzz.seeds ../build/fuzz-long/seeds
-	cd tests && ../$(PY) -m fuzz.long --inputs $(INPUTS) --jobs $(JOBS)
+	cd tests && ../$(PY) -m fuzz.seeds ../build/fuzz-long/seeds && ../$(PY) -m fuzz.long --inputs $(INPUTS) --jobs $(JOBS)
 
 fuzz-graphs: install .stamps/test  ## GRAPHS=20000 random graphs, MODELS=300 models; goes on where it was stopped
 	cd tests && ../$(PY) -m fuzz.run --graphs $(GRAPHS) --progress ../build/fuzz-graphs
@@ -136,13 +135,14 @@ docs: install .stamps/docs  ## the documentation as a site in build/docs/html; w
 shaders: .stamps/test-system  ## the SPIR-V of edgecore-vulkan, after a change of a shader
 	$(PYTHON) plugins/edgecore-vulkan/native/shaders/build.py
 
-wheels: install .stamps/release  ## publishable wheels in dist/publish, for x86-64 and 64-bit Arm, there for musl too
-	rm -rf dist/publish
-	$(PY) tools/cross/wheels.py
-	@ls -l dist/publish
+wheels: install .stamps/publish .stamps/test-system  ## publishable wheels in dist/publish, for all platforms of plugins.toml
+	rm -rf dist/publish && $(PY) tools/cross/wheels.py
 
 test-wheels: wheels .stamps/test  ## these wheels for Arm, installed and run by an emulated Python
 	EDGECORE_ARM_WHEELS=$(CURDIR)/dist/publish $(PYTEST) --full tests/native/test_arm_wheels.py
+
+release: install .stamps/test .stamps/release  ## all that a release publishes, checked and installed: docs/releases.md
+	$(PY) tools/release
 
 clean:  ## remove all that was built
 	rm -rf build dist .stamps plugins/*/build

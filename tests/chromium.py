@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,16 @@ def chromium() -> Iterator[Any]:
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
     yield driver
     driver.quit()
+
+
+def violations(driver: Any) -> list[str]:
+    """Return what axe-core finds serious or critical in what the page shows; skip the test if it is not installed."""
+    axe = pytest.importorskip("axe_core_python")
+    driver.execute_cdp_cmd("Runtime.evaluate", {"expression": (Path(axe.__file__).parent / "axe.min.js").read_text()})
+    found = driver.execute_async_script("axe.run().then(arguments[0])")["violations"]
+    return [
+        f"{rule['id']}: {rule['nodes'][0]['html'][:200]}" for rule in found if rule["impact"] in ("serious", "critical")
+    ]
 
 
 def requested_urls(driver: Any) -> set[str]:

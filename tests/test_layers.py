@@ -11,7 +11,8 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "edgecore"
 
 ORDER = [
     # These import no torch.
-    *("errors", "stability", "backend", "recipe", "native_program", "html", "format", "processes", "plugin", "runtime"),
+    *("errors", "progress", "stability", "backend", "recipe", "native_program", "html", "format", "processes"),
+    *("files", "plugin", "runtime"),
     *(
         "ir",
         "passes",

@@ -47,9 +47,14 @@ def run_in_shell(block: Block) -> None:
 
 
 def run_page(page: Path) -> dict[str, object]:
-    """Run the blocks of a page in order, the Python ones in one namespace, in the current directory."""
+    """Run the blocks of a page in order, the Python ones in one namespace, in the current directory.
+
+    A block `text FILE` shows the content of a file that the blocks before it have written.
+    """
     namespace: dict[str, object] = {"__name__": "page"}
     for block in blocks(page):
+        if block.language == "text" and block.flags:
+            assert block.code == Path(block.flags[0]).read_text(), f"line {block.line} shows another text"
         if block.reason is not None or block.language not in LANGUAGES:
             continue
         if block.language == "python":

@@ -2,10 +2,14 @@
 """Plant small faults in the Python sources, and count how many the tests catch. Outside of CI: a run takes hours.
 
     python tools/mutations.py select --seed 49 --also OTHER_TREE > tools/mutations.jsonl
-    python tools/mutations.py run COVERAGE [--tree TREE] [--part K/N] > report.txt
+    python tools/mutations.py mark HITS [--tree TREE]
+    (run the tests of TREE: they write HITS)
+    python tools/mutations.py unmark [--tree TREE]
+    python tools/mutations.py run HITS [--tree TREE] [--part K/N] > report.txt
 
-`select` draws faults in statements that both trees have, in functions of the same name. `run` needs the contexts of a
-whole run of the tests (`pytest --cov --cov-context=test`), so that each fault meets the tests that execute its line.
+`select` draws faults in statements that both trees have, in functions of the same name. `mark` makes these statements,
+in the packages installed in a tree, write to the file HITS which test executes them, child processes included, so that
+`run` needs to run only these tests for a fault.
 """
 
 from __future__ import annotations
@@ -15,10 +19,10 @@ import ast
 import json
 import random
 import re
-import sqlite3
 import subprocess
+import textwrap
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
@@ -27,6 +31,8 @@ ROOT = Path(__file__).resolve().parents[1]
 FAULTS = ROOT / "tools" / "mutations.jsonl"
 SECONDS = 240
 """Time that the tests of one fault may take; a fault that no test has caught by then counts as escaped."""
+ORIGINAL = ".unmarked"
+"""Suffix of the copy of a marked file."""
 TESTS = 100
 """As many tests run for one fault, the tests of its package first."""
 
@@ -44,20 +50,27 @@ class Fault:
         function: The qualified name of the function, such as `MemoryPlan.arenas`.
         line: The line without the fault, without indentation. It occurs once in the function.
         faulty: The line with the fault.
-        tests: Files or folders of tests that execute the line in child processes only, which coverage does not follow.
-            Written by hand after `select`.
     """
 
     module: str
     function: str
     line: str
     faulty: str
-    tests: tuple[str, ...] = field(default=(), compare=False)
 
 
 def sources(tree: Path) -> list[Path]:
     """Return the Python sources of edgecore and of the plugins."""
     return sorted([*tree.glob("src/edgecore/**/*.py"), *tree.glob("plugins/*/src/**/*.py")])
+
+
+def site_packages(tree: Path) -> Path:
+    """Return the folder of the packages that are installed in a tree's .venv."""
+    return next(tree.glob(".venv/lib/python3*/site-packages"))
+
+
+def all_faults() -> list[Fault]:
+    """Read the drawn faults; a fault's number is its index."""
+    return [Fault(**json.loads(line)) for line in FAULTS.read_text(encoding="utf-8").splitlines()]
 
 
 def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -144,32 +157,65 @@ def place(fault: Fault, tree: Path) -> tuple[Path, int]:
     return places[0]
 
 
-def tests_of(coverage: Path, path: Path, number: int) -> list[str]:
-    """Return the tests that execute a line, the tests of its package first, from a run under coverage."""
-    with sqlite3.connect(f"file:{coverage}?mode=ro", uri=True) as database:
-        rows = database.execute(
-            "select context.context, arc.fromno, arc.tono from arc join file on file.id = file_id "
-            "join context on context.id = context_id where file.path like ? and ? in (arc.fromno, arc.tono)",
-            (f"%/site-packages/{path}", number),
-        ).fetchall()
-    tests = sorted({context.rpartition("|")[0] for context, *_ in rows if "|" in context})
+def mark(hits: Path, tree: Path) -> None:
+    """Make the installed lines of all faults append "INDEX TEST" to the file `hits` when a test executes them."""
+    packages = site_packages(tree)
+    (packages / "edgecore_mutations.py").write_text(
+        textwrap.dedent(f"""
+            import os
+            from pathlib import Path
+
+            seen = set()
+
+            def hit(index):
+                line = f"{{index}} {{os.environ.get('PYTEST_CURRENT_TEST', '').rpartition(' (')[0]}}\\n"
+                if line not in seen:
+                    seen.add(line)
+                    with Path({str(hits)!r}).open("a", encoding="utf-8") as file:
+                        file.write(line)
+            """),
+        encoding="utf-8",
+    )
+    marks: dict[Path, list[tuple[int, int]]] = {}
+    for index, fault in enumerate(all_faults()):
+        path, number = place(fault, tree)
+        marks.setdefault(packages / path, []).append((number, index))
+    for path, places in marks.items():
+        original = path.read_text(encoding="utf-8")
+        path.with_suffix(ORIGINAL).write_text(original, encoding="utf-8")
+        lines = original.splitlines(keepends=True)
+        for number, index in sorted(places, reverse=True):
+            first, indentation = statement_at(ast.parse(original), number)
+            call = f"__import__('edgecore_mutations').hit({index})"
+            lines.insert(first - 1, f"{' ' * indentation}{call}\n")
+        path.write_text("".join(lines), encoding="utf-8")
+
+
+def statement_at(node: ast.Module, number: int) -> tuple[int, int]:
+    """Return the line and the column of the innermost statement around a line that another statement may precede."""
+    best = (0, 0)
+    for statement in ast.walk(node):
+        if isinstance(statement, ast.If) and len(statement.orelse) == 1:
+            branch = statement.orelse[0]
+            if isinstance(branch, ast.If) and branch.col_offset == statement.col_offset:
+                branch.lineno = 0  # `elif`: nothing can stand before it
+        if isinstance(statement, ast.stmt) and best[0] < statement.lineno <= number <= (statement.end_lineno or 0):
+            best = (statement.lineno, statement.col_offset)
+    return best
+
+
+def unmark(tree: Path) -> None:
+    """Undo `mark`."""
+    for path in site_packages(tree).rglob(f"*{ORIGINAL}"):
+        path.replace(path.with_suffix(".py"))
+
+
+def tests_of(index: int, hits: Path, path: Path) -> list[str]:
+    """Return the tests that execute the line of fault number `index`, the tests of its package first."""
+    lines = {line.partition(" ")[::2] for line in hits.read_text(encoding="utf-8").splitlines()}
+    tests = sorted({test for number, test in lines if test and int(number) == index})
     random.Random(0).shuffle(tests)
     return sorted(tests, key=lambda test: not set(path.parts[1:-1]) & set(Path(test.partition("::")[0]).parts))
-
-
-def in_tree(tests: list[str], tree: Path) -> list[str]:
-    """Return those tests that a tree has, in the file in which it has them: other trees have other folders."""
-    files: dict[str, list[str]] = {}
-    for path in [*tree.glob("tests/**/test_*.py"), *tree.glob("plugins/*/tests/**/test_*.py")]:
-        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE):
-            files.setdefault(name, []).append(str(path.relative_to(tree)))
-    moved = []
-    for test in tests:
-        file, _, case = test.partition("::")
-        homes = files.get(case.partition("[")[0], [])
-        if file in homes or len(homes) == 1:
-            moved.append(f"{file if file in homes else homes[0]}::{case}")
-    return moved
 
 
 def is_caught(fault: Fault, tree: Path, tests: list[str], place: tuple[Path, int]) -> str:
@@ -180,7 +226,7 @@ def is_caught(fault: Fault, tree: Path, tests: list[str], place: tuple[Path, int
     """
     if not tests:
         return "escaped: no test executes the line"
-    path = next(tree.glob(".venv/lib/python3*/site-packages")) / place[0]
+    path = site_packages(tree) / place[0]
     original = path.read_text(encoding="utf-8")
     lines = original.splitlines(keepends=True)
     lines[place[1] - 1] = lines[place[1] - 1].replace(fault.line, fault.faulty)
@@ -209,7 +255,7 @@ def first_failure(tree: Path, tests: list[str]) -> tuple[str | None, str]:
     if done.returncode == pytest.ExitCode.USAGE_ERROR:
         missing = set(re.findall(r"^ERROR: not found: .*?/((?:tests|plugins)/.*)$", output, re.MULTILINE))
         kept = [test for test in tests if test not in missing]
-        return first_failure(tree, kept) if kept and missing else (None, output.strip().splitlines()[-1])
+        return first_failure(tree, kept) if 0 < len(kept) < len(tests) else (None, output.strip().splitlines()[-1])
     failed = re.search(r"^(?:FAILED|ERROR) (\S+?::.*?)(?: - |$)", output, re.MULTILINE)
     if failed is None and done.returncode != pytest.ExitCode.OK:
         return None, f"pytest ends with {done.returncode}: {output[-300:]}"
@@ -224,22 +270,27 @@ def main() -> None:
     drawing.add_argument("--seed", type=int, default=49)
     drawing.add_argument("--count", type=int, default=60)
     drawing.add_argument("--also", type=Path, required=True, help="another tree, which can have the faults, too")
+    marking = commands.add_parser("mark")
     running = commands.add_parser("run")
-    running.add_argument("coverage", type=Path, help="the data of a run of this tree's tests with --cov-context=test")
-    running.add_argument("--tree", type=Path, default=ROOT, help="the tree whose tests run, with a .venv of its own")
+    for command in (marking, running):
+        command.add_argument("hits", type=Path, help="the file that the tests write")
     running.add_argument("--part", default="0/1", help="K/N: only the faults K, K + N, ...")
+    for command in (marking, running, commands.add_parser("unmark")):
+        command.add_argument("--tree", type=Path, default=ROOT, help="a tree with a .venv of its own")
     arguments = parser.parse_args()
     if arguments.command == "select":
         drawn = select(arguments.seed, arguments.count, arguments.also)
         print("\n".join(json.dumps(asdict(fault)) for fault in drawn))
-        return
-    first, step = map(int, arguments.part.split("/"))
-    for line in FAULTS.read_text(encoding="utf-8").splitlines()[first::step]:
-        fault = Fault(**json.loads(line))
-        executing = in_tree(tests_of(arguments.coverage, *place(fault, ROOT)), arguments.tree)
-        tests = executing or list(fault.tests)
-        result = is_caught(fault, arguments.tree, tests, place(fault, arguments.tree))
-        print(result, f"({len(tests)} tests)", fault, flush=True)
+    elif arguments.command == "mark":
+        mark(arguments.hits.absolute(), arguments.tree)
+    elif arguments.command == "unmark":
+        unmark(arguments.tree)
+    else:
+        first, step = map(int, arguments.part.split("/"))
+        for index, fault in list(enumerate(all_faults()))[first::step]:
+            where = place(fault, arguments.tree)
+            tests = tests_of(index, arguments.hits, where[0])
+            print(index, is_caught(fault, arguments.tree, tests, where), f"({len(tests)} tests)", fault, flush=True)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,15 @@ VIEWS = {
     "profile-table": 480,
     "profile-flame": 280,
     "profile-timeline": 280,
-    "profile-graph": 600,
+    "profile-network": 600,
+    "sweep-summary": 520,
+    "sweep-table": 420,
+    "sweep-scatter": 600,
+    "report-summary": 520,
+    "report-operators": 420,
+    "report-network": 600,
+    "report-accuracy": 560,
+    "report-memory": 480,
     "plain-memory": 600,
     "compare-accuracy": 600,
     "diff-summary": 600,
@@ -42,7 +50,7 @@ MAX_BYTES = 60_000
 
 
 def pages(folder: Path) -> None:
-    """Write the pages of MobileNetV2 into a folder."""
+    """Write the pages into a folder: those of MobileNetV2, and a delegation report."""
     torch.manual_seed(0)
     model, (x,) = make("mobilenet_v2")
     traces = []
@@ -58,6 +66,58 @@ def pages(folder: Path) -> None:
     (folder / "compare.html").write_text(
         compare(model, (x,), backends=["xnnpack"], samples=1).to_html(), encoding="utf-8"
     )
+    report_page(folder / "report.html")
+    sweep_page(folder)
+
+
+class Ranked(torch.nn.Module):
+    """A U-Net whose pixels are ranked by class; XNNPACK has no operator for ranks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unet = make("unet")[0]
+        self.scale = torch.nn.Conv2d(5, 5, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return float32 [1, 5, 128, 128]."""
+        scores = self.unet(x)
+        ranks = torch.argsort(torch.cumsum(scores, 1), 1).to(x.dtype)
+        return self.scale(ranks) + scores
+
+
+def report_page(path: Path) -> None:
+    """Write the delegation report of a quantized network of which XNNPACK computes a part."""
+    torch.manual_seed(0)
+    x = torch.randn(1, 3, 128, 128)
+    program = edgecore.compile(Ranked().eval(), (x,), backends=["xnnpack"], quantize="int8", calibration=[(x,)])
+    program.report(quantization=True).to_html(path)
+
+
+SWEEP = {
+    "models": {
+        name: {"source": f"pictured:{name}", "calibration": f"pictured:{name}_samples"}
+        for name in ("ds_cnn", "encoder")
+    },
+    "backends": ["xnnpack", "kernels"],
+    "recipes": ["float", "int8", "int8-dynamic"],
+    "exclude": [{"backend": "kernels", "recipe": "int8*"}],
+}
+
+
+def sweep_page(folder: Path) -> None:
+    """Write the page of a sweep of two small networks."""
+    lines = ["from zoo import make"]
+    for name in SWEEP["models"]:
+        lines += [
+            f"def {name}():",
+            f"    return make('{name}')",
+            f"def {name}_samples():",
+            f"    return [make('{name}')[1]]",
+        ]
+    (folder / "pictured.py").write_text("\n".join(lines), encoding="utf-8")
+    sys.path.insert(0, str(folder))
+    edgecore.sweep(SWEEP, folder / "two networks", jobs=1)
+    shutil.copy(folder / "two networks" / "index.html", folder / "sweep.html")
 
 
 def main() -> None:

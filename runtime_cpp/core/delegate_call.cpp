@@ -303,7 +303,7 @@ Status MethodImpl::prepare_at_max_shapes(Error &error) {
       has_numbers = true;
     }
     EDGECORE_TRY(Preparation(*this, pc, error).run());
-    // The numbers are unknown while loading, so the first call with known ones must prepare the delegate again.
+    // The values of number arguments are unknown while loading, so the first call must prepare the delegate again.
     if (has_numbers) delegates.slots[instructions[pc].target].prepared_for = nullptr;
   }
   return config.devices == nullptr ? Status() : config.devices->assign_buffers(*this, error);

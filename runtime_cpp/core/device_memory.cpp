@@ -1,4 +1,4 @@
-// Keeps arguments of delegates in device memory: the values themselves, or copies if the host uses a value as well.
+// Keeps arguments of delegates in device memory: the values themselves, or copies of values that the host also uses.
 #include <string.h>
 
 #include "core/device_uses.h"
@@ -53,8 +53,8 @@ Status copy(MethodImpl &method, const DelegateArgument &argument, void *host, bo
               " a buffer of its device failed: ", method.call_error.sentence());
 }
 
-// Binds each tensor that is in device memory of a mutable buffer to one of the buffer's two device buffers: to `spare`
-// if it is the new content, otherwise to `content`.
+// Binds each tensor that lives in a mutable buffer's device memory to one of the mutable buffer's two device buffers:
+// to `spare` if the tensor is the buffer's new content, otherwise to `content`.
 void bind_states(MethodImpl &method) {
   for (const ResidentSlot *slot = method.bindings.resident; slot != nullptr; slot = slot->next) {
     edgecore_buffer *&bound = slot->copy == nullptr ? slot->slot->tensor.buffer : slot->copy->buffer;
@@ -62,7 +62,8 @@ void bind_states(MethodImpl &method) {
   }
 }
 
-// Allocates device memory for a mutable buffer, or larger memory if what an earlier method allocated is too small.
+// Allocates device memory for a mutable buffer, or replaces the memory that an earlier method allocated if it is too
+// small.
 Status reserve(MethodImpl &method, StateSlot &state, const ValueUse &use, Error &error) {
   DeviceState &device = state.device();
   DeviceBuffers &owner = state.shared == nullptr ? method.delegates.buffers : method.config.state->device_buffers();
@@ -187,7 +188,7 @@ class Devices final : public DeviceMemory {
     return Status();
   }
 
-  // Lets a tensor that is a mutable buffer, an alias of one or its new content use the buffer's device memory.
+  // Lets a tensor use the device memory of a mutable buffer: the buffer itself, an alias of it, or its new content.
   static Status make_resident(MethodImpl &method, const ValueUse &use, size_t value, DeviceCopy &copy, Error &error) {
     TensorSlot &slot = *method.bindings.tensor_of[value];
     StateSlot &state = *method.bindings.tensor_of[use.state]->state;

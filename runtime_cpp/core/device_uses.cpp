@@ -88,8 +88,8 @@ void DeviceUses::note_kernel(const Instruction &instruction, uint32_t pc) {
       if (value >= 0) note_host(static_cast<size_t>(value), pc, true);
     }
   }
-  // A kernel whose result is not a tensor may write to any of its arguments, as executorch_prim::et_copy_index does. A
-  // kernel of another package may do so, too, because its schema may mark arguments as written.
+  // A kernel whose result is not a tensor may write to any of its arguments, as executorch_prim::et_copy_index does. So
+  // may a kernel of another package, because its schema may declare that it writes to arguments.
   const bool may_write =
       !method_.kernels[instruction.target].is_own || (method_.bindings.tensor_of[instruction.result] == nullptr &&
                                                       method_.bindings.list_of[instruction.result] == nullptr);
@@ -144,7 +144,7 @@ void DeviceUses::note_update(const Instruction &instruction, uint32_t pc) {
   state.update = pc;
   state.content = static_cast<uint32_t>(instruction.args[1]);
   ValueUse &content = note(state.content, pc, false);
-  // a new content of several mutable buffers could swap memory with only one of them
+  // if one value is the new content of several mutable buffers, only one of these could swap memory with it
   if (content.update != kNoUse) content.several = true;
   content.update = pc;
   content.is_fresh_at_update = content.is_fresh;
@@ -163,9 +163,9 @@ bool DeviceUses::overlap(size_t a, size_t b) const {
   return begin < other + second.capacity && other < begin + first.capacity;
 }
 
-// Returns true if the memory of `value`, in an arena, is also accessed through another used value at overlapping
-// addresses: a mutable buffer, or a value that no instruction writes before the first use. If `value` itself is a
-// mutable buffer, any used value at overlapping addresses counts.
+// Returns true if another value at overlapping addresses of the arena may access the memory of `value`: a mutable
+// buffer, or a used value whose first use does not write it. If `value` itself is a mutable buffer, every used value at
+// overlapping addresses counts.
 bool DeviceUses::has_alias(size_t value) const {
   const bool is_state = method_.bindings.tensor_of[value]->state != nullptr;
   for (size_t i = 0; i < uses_.size(); ++i) {
@@ -193,16 +193,16 @@ bool DeviceUses::is_on_device(size_t value) const {
   return is_planned(value) && !uses_[value].on_host && uses_[value].written_first;
 }
 
-// Returns true if a run can compute the value, or its device copy, directly in the spare device buffer of the mutable
-// buffer that an aten::copy_ updates with this value.
+// `value` is the source of an aten::copy_ that updates a mutable buffer, which has two device buffers: its content and
+// a spare one. Returns true if a run can compute the value directly in the spare one, so that the copy becomes a swap.
 bool DeviceUses::can_hold_new_content(size_t value) const {
   const ValueUse &use = uses_[value];
   return use.backend != nullptr && use.last_on_device < use.update && can_have_one_copy(value) &&
          (is_on_device(value) || use.is_fresh_at_update);
 }
 
-// Decides whether a mutable buffer stays in device memory in this method; if so, sets `home` of it and its aliases and
-// new content.
+// Decides whether a mutable buffer stays in device memory in this method; if so, sets `home` for the buffer, its
+// aliases and its new content.
 bool DeviceUses::choose_state(size_t state) {
   ValueUse &use = uses_[state];
   const bool has_update = use.update != kNoUse;

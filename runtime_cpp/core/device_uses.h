@@ -32,7 +32,7 @@ struct ValueUse {
   bool read;                // true if an instruction reads the value after its first use
   bool twice;               // true if two arguments of one delegate call are this value
   bool is_viewed;           // true if the value is a view, or another value is a view of it
-  bool is_fresh;            // for `find`: true if the device copy is up to date where `find` has arrived
+  bool is_fresh;            // for `find`: true if the device copy is up to date at the current instruction
   bool is_fresh_at_update;  // `is_fresh` as it was at the instruction `update`
   bool has_one_copy;        // for Home::kHost: true if all delegate calls that use the value can share a device copy
   bool has_new_content;  // for Home::kHost: true if the device copy is in the spare device buffer of a mutable buffer

@@ -41,7 +41,7 @@ class DigestCheck {
     return Status();
   }
 
-  // Compares the hashes of a .ptd file's entries, except those that the metadata lacks: the program does not use them.
+  // Compares the hashes of a .ptd file's entries. Skips entries that the metadata lacks: the program does not use them.
   Status data_file(const DataFile &file) {
     uint32_t next = 0;
     for (size_t i = 0; i < file.count(); ++i) {

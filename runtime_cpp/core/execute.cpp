@@ -214,7 +214,7 @@ class Interpreter {
   }
 
   // Checks that the result of a kernel call may be written; in the file it is the call's last argument. resize()
-  // refuses read-only tensors, but a kernel need not resize its output, so this check is needed as well.
+  // refuses read-only tensors, but a kernel need not resize its output, so this check is also needed.
   Status check_result(const Instruction &instruction) {
     const ListSlot *list = method_.bindings.list_of[instruction.result];
     const edgecore_value &value = method_.bindings.values[instruction.result];
@@ -239,8 +239,8 @@ class Interpreter {
     }
     const TensorSlot &base = slot_of(method_.run_state.args[0].as.tensor);
     TensorSlot &view = slot_of(method_.run_state.args[2].as.tensor);
-    // Refuse an input as the view: et_view changes its shape, and the shape would remain in the next run, where the
-    // input has the caller's memory again, which may be too small.
+    // Refuse an input as the view: et_view would change the input's shape. In the next run the input has the caller's
+    // memory again, but would keep that shape, for which the memory may be too small.
     if (view.storage == Storage::kInput) {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "an input cannot be made a view.");
     }
@@ -252,7 +252,8 @@ class Interpreter {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "the view has ", current_bytes(view),
                            " bytes, its base ", base.tensor.capacity, ".");
     }
-    // A resizable view may still have the last run's shape, too large for the base's memory now: empty the view.
+    // A resizable view may still have the last run's shape. If that is too large for the base's memory, set all sizes
+    // to 0.
     if (current_bytes(view) > base.tensor.capacity) {
       for (int32_t i = 0; i < view.tensor.dl.ndim; ++i) view.tensor.dl.shape[i] = 0;
       update_strides(view.tensor);
@@ -307,7 +308,8 @@ class Interpreter {
     return Status();
   }
 
-  // Unbinds a view from its base tensor's memory. All other memory stays: it belongs to arenas, the file or the caller.
+  // Unbinds a view from its base tensor's memory. Other tensors keep their memory: it belongs to arenas, the file or
+  // the caller.
   static void free(TensorSlot &slot) {
     if (slot.storage == Storage::kView) restore_base(slot);
   }

@@ -5,10 +5,10 @@
 namespace edgecore {
 namespace {
 
-// Returns true if the last of `args` is no argument, but the result of a kernel call with out arguments. A .pte appends
-// it to the arguments: the tensor or list of tensors that is an earlier argument, a list with the same tensors as the
-// argument before it (ExecuTorch's split), or a list of the arguments before it. Adds the number of compared list
-// entries to `compared`.
+// Returns true if the last of `args` is not an argument but the result, which a .pte appends to the arguments of a
+// kernel call with out arguments. The result is the same tensor or list of tensors as an earlier argument, a list with
+// the same tensors as the argument before it (ExecuTorch's split), or a list of the arguments before it. Adds the
+// number of compared list entries to `compared`.
 bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t &compared) {
   if (args.size() < 2) return false;
   const size_t last = args.size() - 1;
@@ -199,7 +199,7 @@ Status MethodImpl::build_rebound(size_t move_count, Error &error) {
   for (const Instruction &instruction : instructions) {
     if (instruction.op == Op::kMove && bindings.tensor_of[instruction.result] != nullptr) {
       bindings.moved[moves++] = static_cast<int32_t>(instruction.result);
-      // Mark the source: after the move, a view that binds the destination value binds the source's tensor.
+      // Mark the source, because a view that rebinds the destination after the move rebinds the source's tensor.
       bindings.uses[instruction.target] |= kIsRebound;
     }
     if (!instruction.is_view) continue;

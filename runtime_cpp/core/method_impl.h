@@ -33,10 +33,10 @@ struct StateSlot;
 
 // A tensor of the method, with the memory that it is bound to.
 struct TensorSlot {
-  edgecore_tensor tensor;  // first member: slot_of casts the address of `tensor` to its TensorSlot's
+  edgecore_tensor tensor;  // must be first: slot_of casts the address of `tensor` to a TensorSlot
   size_t readable;         // bytes that may be read from the tensor's data on
   BaseStorage *base;       // the tensor's memory at the beginning of each run; NULL: its memory never changes
-  StateSlot *state;        // the mutable buffer that this tensor is; NULL: it is not a mutable buffer
+  StateSlot *state;        // the mutable buffer, if this tensor is one; otherwise NULL
   Storage storage;
   uint8_t element_size;  // size of one element of the tensor in bytes
 };
@@ -69,14 +69,14 @@ struct DeviceCopy;
 // A tensor whose data is in device memory of a mutable buffer: the mutable buffer itself, an alias, or its new content.
 struct ResidentSlot {
   TensorSlot *slot;
-  DeviceCopy *copy;  // the tensor's device copy, if the host uses the tensor as well: then only the copy is in the
-                     // mutable buffer's device memory; otherwise NULL
+  DeviceCopy *copy;  // if the host also uses the tensor: its device copy, which alone is in the mutable buffer's device
+                     // memory; otherwise NULL
   DeviceState *state;
   bool is_new_content;  // true: the tensor's data is in DeviceState::spare; false: in DeviceState::content
   ResidentSlot *next;
 };
 
-// A list or a string of the method.
+// A value of the method whose type is a list or a string.
 struct ListSlot {
   edgecore_list list;
   Span<const int64_t> int_values;     // for an integer list: index in Bindings::values of each list entry
@@ -130,7 +130,7 @@ struct Staging {
   uint64_t capacity;                        // size of the copy in host memory, in bytes
   void *original;  // the tensor's own data pointer while the copy replaces it in a call; otherwise NULL
   bool written;    // true if the argument is an output: the delegate's last prepare called resize for it
-  bool repeated;   // true if `written` is true and two arguments are the same tensor; set by resize, too
+  bool repeated;   // true if `written` is true and two arguments are the same tensor; also set by resize
   bool is_fresh;   // true if an earlier call of the same run has filled `device`; set by device_uses.cpp
 };
 
@@ -205,8 +205,8 @@ class DeviceMemory {
   virtual Status check(const MethodImpl &method, const edgecore_backend &table, Error &error) const = 0;
   // Moves values that only one backend's delegates use to its device's memory. Called once, when all are prepared.
   virtual Status assign_buffers(MethodImpl &method, Error &error) const = 0;
-  // Called at the start of each run: copies the content of a mutable buffer between host and device memory if it is not
-  // where this method uses it, but where another method, a reset or an import has left it.
+  // Called at the start of each run: copies the content of a mutable buffer between host and device memory if another
+  // method, a reset or an import has left it in the memory that this method does not use.
   virtual Status begin_run(MethodImpl &method, Error &error) const = 0;
   // Swaps the two device buffers of a mutable buffer, after delegates have computed its new content in the spare one.
   virtual void update_state(MethodImpl &method, TensorSlot &slot) const = 0;
@@ -232,7 +232,7 @@ constexpr uint8_t kIsRebound = 16;      // bit of a tensor whose memory a view o
 // loaded, unless the comment of the member names another file.
 struct Bindings {
   Span<edgecore_value> values;       // current values of the method; written by set_input, moves and kernels
-  Span<edgecore_value> declared;     // the value of each input of the method in the file
+  Span<edgecore_value> declared;     // for each input: its value as the file declares it
   Span<TensorSlot *> tensor_of;      // for each value: its TensorSlot; NULL if the value is not a tensor
   Span<ListSlot *> list_of;          // for each value: its ListSlot; NULL if the value is not a list
   Span<MutableBytes> arenas;         // planned memory
@@ -314,7 +314,7 @@ struct MethodImpl : Method {
   // Defined in delegates.cpp:
   Status load_delegates(Error &error);
   Status load_delegate(size_t delegate_index, Error &error);
-  // Returns true if the backends of this method use state sets that other methods of its session use too.
+  // Returns true if the backends of this method use state sets that other methods of its session also use.
   bool shares_sets() const;
   void destroy_delegates();
   // Defined in delegate_call.cpp:

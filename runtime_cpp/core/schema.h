@@ -25,7 +25,7 @@ inline StringView view_of(const flatbuffers::String *string) {
   return string == nullptr ? StringView() : StringView(string->c_str(), string->size());
 }
 
-// Returns true if string `a` comes before `b` in a comparison byte by byte.
+// Returns true if string `a` comes before `b` when compared byte by byte.
 inline bool less(StringView a, StringView b) {
   const size_t common = a.size() < b.size() ? a.size() : b.size();
   const int order = a.data() == b.data() ? 0 : __builtin_memcmp(a.data(), b.data(), common);

@@ -90,7 +90,7 @@ Result<Bytes> Segments::keep(size_t index, LoadUse use, Error &error) const {
 }
 
 Result<Bytes> Segments::borrow(size_t index, LoadUse use, Error &error) const {
-  alignas(16) static constexpr uint8_t kNothing = 0;  // an empty tensor needs an aligned address, too
+  alignas(16) static constexpr uint8_t kNothing = 0;  // even an empty tensor needs an aligned address
   const Segment &segment = table_[index];
   if (segment.size == 0) return Bytes(&kNothing, 0);
   return load_bytes(*loader_, segment.offset, segment.size, use, error);

@@ -15,7 +15,7 @@ Result<Bytes> load_bytes(DataLoader &loader, uint64_t offset, uint64_t size, Loa
 // Copies the first `size` bytes of the file to `to`. Errors: as load_bytes.
 Status copy_start(DataLoader &loader, size_t size, uint8_t *to, Error &error);
 
-// The position of a segment in the file, and the address of its bytes if they have been loaded to stay.
+// The position of a segment in the file, and the address of its bytes if they are loaded and stay in memory.
 struct Segment {
   uint64_t offset;
   uint64_t size;

@@ -22,8 +22,8 @@ bool meets(const TensorSlot &slot, const edgecore_buffer_requirement &need) {
   return bytes == 0 || (address % need.alignment == 0 && slot.readable >= readable);
 }
 
-// Returns true if execute may read or keep the old content of an argument: of an input, of an output that is also
-// another argument, and of a mutable buffer, because the delegate may overwrite only a part of it.
+// Returns true if the copy of an argument needs the old content. This is true for an input, for an output that is also
+// another argument, and for a mutable buffer, because the delegate may overwrite only a part.
 bool is_read(const DelegateArgument &argument) {
   return !argument.staging.written || argument.staging.repeated ||
          (argument.slot.tensor.flags & EDGECORE_TENSOR_STATE) != 0;
@@ -67,7 +67,7 @@ Status MethodImpl::stage_in(size_t pc, Error &error) {
     if (run_state.args[i].tag != EDGECORE_TAG_TENSOR) continue;
     const DelegateArgument argument = {backend, pc, instruction.call->staging[i], slot_of(run_state.args[i].as.tensor)};
     const edgecore_tensor &tensor = argument.slot.tensor;
-    // the tensor is in device memory already, perhaps since an earlier argument
+    // the tensor is already in device memory, perhaps because it is also an earlier argument of the call
     if (tensor.buffer != nullptr) continue;
     if (tensor.dl.data == nullptr && current_bytes(argument.slot) != 0) {
       return fail(error, EDGECORE_INVALID_STATE, "Method '", name, "', instruction ", pc, ", backend '",

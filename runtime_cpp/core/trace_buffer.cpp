@@ -111,7 +111,7 @@ uint64_t TraceStatistics::begin(EventKind kind, StringView name, uint64_t instru
   if (kind == EventKind::kExecute) {
     depth_ = 0;
     method_ = trace_hash(name);
-    (void)total_of(key);  // reserve the memory of the whole run's total before other totals fill the memory
+    (void)total_of(key);  // reserve an entry for the whole run before other totals fill the memory
   }
   if (depth_ < kDepth) {
     open_[depth_] = {key, time};

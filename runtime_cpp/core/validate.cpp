@@ -1,6 +1,6 @@
-// Checks of a program that the flatbuffers verifier cannot make. Later code relies on them without checking again:
-// indices are in range, required vectors exist, the size of each tensor in bytes does not overflow, and tensors with
-// planned memory fit into their arenas.
+// Checks what the flatbuffers verifier cannot check in a program. Later code relies on the results: indices are in
+// range, required vectors exist, the size of each tensor in bytes does not overflow, and tensors with planned memory
+// fit into their arenas.
 #include "core/checked.h"
 #include "core/program_tables.h"
 #include "edgecore/scalar_type.h"

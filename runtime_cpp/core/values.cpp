@@ -129,8 +129,8 @@ struct Builder {
     return Status();
   }
 
-  // Moves tensors whose planned addresses lie in a shared mutable buffer to the same position of the buffer in the
-  // StateStore. These tensors are results of in-place updates of the buffer.
+  // Some tensors have planned addresses within a shared mutable buffer: they are results of in-place updates. Moves
+  // each to the same position within the buffer's memory in the StateStore.
   Status redirect_to_shared() {
     if (shared_count != 0 && method.bindings.values.size() > method.owner->limits().items / shared_count) {
       return invalid(EDGECORE_INVALID_PROGRAM, "it has ", shared_count, " shared buffers and ",
@@ -177,9 +177,9 @@ struct Builder {
     return Bytes((*segment).data() + offset, (*segment).size() - offset + tail);
   }
 
-  // Sets the shape, strides and maximum shape of a tensor. They never change for a static tensor that is not an input,
-  // so it shares the arrays of a recent tensor with equal sizes: separate arrays would be a large part of a method's
-  // memory on a microcontroller.
+  // Sets the shape, strides and maximum shape of a tensor. For a static tensor that is not an input they never change,
+  // so the tensor shares the arrays of a recent tensor with equal sizes: separate arrays would be a large part of a
+  // method's memory on a microcontroller.
   Status build_sizes(const fb::Tensor &tensor, bool is_input, edgecore_tensor &out) {
     const Span<const int32_t> declared = span_of(tensor.sizes());
     const size_t rank = declared.size();
@@ -372,7 +372,7 @@ Status MethodImpl::build_arenas(Error &error) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", name, "' plans ", bindings.arenas.size(), " arenas, ",
                 config.arenas.size(), " were given.");
   }
-  // Of an arena, allocate only the bytes up to the last tensor: a damaged file may state a far larger size.
+  // Allocate an arena only up to the end of its last tensor: a damaged file may state a far larger size.
   Span<uint64_t> reached;
   EDGECORE_TRY(make_array(bindings.arenas.size(), reached, error));
   for (uint32_t i = 0; i < size_of(plan->values()); ++i) {

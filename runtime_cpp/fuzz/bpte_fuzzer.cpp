@@ -1,4 +1,5 @@
-// Reads any bytes as a .bpte file (a program together with test cases), and loads and runs the program in the file.
+// Reads arbitrary bytes as a .bpte file (a program together with test cases), and loads and runs the program in the
+// file.
 #include "edgecore/bundled.h"
 #include "heap.h"
 #include "mutate_file.h"

@@ -15,7 +15,7 @@ using reflection::Field;
 constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxTables = 2000;
 
-// Reads a flatbuffer that may be damaged into a tree. (flatbuffers::Verify, the library's verifier for any schema,
+// Converts a flatbuffer, which may be damaged, to a tree. (flatbuffers::Verify, the library's verifier for any schema,
 // cannot check it first: in a damaged flatbuffer that verifier itself reads out of bounds.)
 class Reader {
  public:

@@ -1,5 +1,5 @@
-// Reads any bytes as a manifest, the JSON file with the path of a backend's library. If reading succeeds, the manifest
-// must have all members that loading the library needs.
+// Reads arbitrary bytes as a manifest, the JSON file with the path of a backend's library. If reading succeeds, the
+// manifest must have all members that loading the library needs.
 #include "heap.h"
 #include "host/manifest.h"
 

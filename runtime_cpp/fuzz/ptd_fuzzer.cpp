@@ -1,4 +1,5 @@
-// Loads any bytes as a .ptd file, reads the data of all of its keys, and runs a program whose constants it provides.
+// Loads arbitrary bytes as a .ptd file, reads the data of all of its keys, and runs a program whose constants it
+// provides.
 #include "edgecore/data.h"
 #include "heap.h"
 #include "mutate_file.h"

@@ -1,5 +1,5 @@
-// Loads any bytes as a .pte file, once in place and once with a loader that copies each piece, then loads and runs its
-// first methods with test kernels and a test backend (toy_kernels.h, null_backend.h).
+// Loads arbitrary bytes as a .pte file, once in place and once with a loader that copies each piece, then loads and
+// runs its first methods with test kernels and a test backend (toy_kernels.h, null_backend.h).
 #include "heap.h"
 #include "mutate_file.h"
 #include "pieces_loader.h"
@@ -11,7 +11,7 @@ EDGECORE_FUZZ_MUTATORS(edgecore::fuzz::pte_kind())
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const edgecore::FuzzFile file(data, size);
   const edgecore_kernel_library *libraries[] = {toy_kernels()};
-  // -1 keeps a refused file out of libFuzzer's corpus, because mutations of it would mostly be refused, too.
+  // -1 keeps a refused file out of libFuzzer's corpus, because most of its mutations would also be refused.
   edgecore::BufferDataLoader in_place(file.bytes());
   edgecore::PiecesLoader by_pieces(file.bytes());
   const bool loads = edgecore::run_program(in_place, {}, libraries);

@@ -31,7 +31,7 @@ struct DebugValue {
 struct DebugRun {
   uint64_t run = 0;
   size_t hash = 0;     // hash of all values of the run, to find runs with equal values fast
-  size_t same_as = 0;  // index of the first run with equal values, which keeps them; its own index if there is none
+  size_t same_as = 0;  // index of the first run with equal values, which stores them; may be this run's own index
   std::vector<DebugValue> values;
 };
 

@@ -43,7 +43,7 @@ bool is_permutation(const flatbuffers::Vector<uint8_t> *order) {
   return size_of(order) > 0 && size_of(order) <= 16 && seen + 1 == uint64_t{1} << size_of(order);
 }
 
-// Returns the key of an operation in Block::operations: a debug event finds the operation's profile events by it.
+// Returns the key of an operation in Block::operations: a debug event finds the operation's profile events by this key.
 std::string key_of(int32_t instruction, const std::string &operation, int64_t id) {
   return std::to_string(instruction) + (id < 0 ? " " + operation : "[" + std::to_string(id) + "]");
 }

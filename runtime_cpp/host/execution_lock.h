@@ -1,4 +1,4 @@
-// An ExecutionLock lets one call at a time use a method. A Run is a call that may wait for a device in the meantime.
+// An ExecutionLock lets one call at a time use a method. A Run is a started call that may wait for a device.
 #ifndef EDGECORE_HOST_EXECUTION_LOCK_H_
 #define EDGECORE_HOST_EXECUTION_LOCK_H_
 
@@ -51,8 +51,8 @@ class Run final : private Completion {
 // ended does not hold the mutex, so it blocks no thread; instead, the next call of acquire() first finishes that run.
 class ExecutionLock {
  public:
-  // Waits until no other call uses the methods and the pending run, if there is one, has ended. The caller may use the
-  // methods as long as it holds the returned lock.
+  // Waits until the pending run, if there is one, has ended, and until no other call uses the methods. The caller may
+  // use the methods as long as it holds the returned lock.
   std::unique_lock<std::mutex> acquire() {
     std::unique_lock<std::mutex> lock(mutex_);
     if (pending_ != nullptr) finish_pending();

@@ -8,8 +8,8 @@
 
 namespace edgecore {
 
-// Opens a regular file that is not empty for reading. Returns its descriptor, which the caller must close, and sets
-// `size`. Errors: ACCESS_FAILED (with the system's reason), INVALID_PROGRAM (not a regular file, or empty).
+// Opens a regular, non-empty file for reading. Returns its descriptor, which the caller must close, and sets `size`.
+// Errors: ACCESS_FAILED (with the system's reason), INVALID_PROGRAM (not a regular file, or empty).
 Result<int> open_regular(const char *path, uint64_t &size, Error &error);
 
 }  // namespace edgecore

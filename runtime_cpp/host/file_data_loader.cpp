@@ -17,7 +17,7 @@ namespace {
 
 constexpr StringView kModes[] = {"file", "mmap", "mmap_use_mlock", "mmap_use_mlock_ignore_errors", "mmap_use_madvise"};
 
-// Returns the alignment in memory of a piece of the file: the alignment of its offset, but 64 bytes to 64 KiB.
+// Returns the alignment in memory of a piece of the file: the alignment of its offset, clamped to 64 bytes .. 64 KiB.
 size_t alignment_at(uint64_t offset) {
   constexpr uint64_t kMin = 64, kMax = 65536;
   const uint64_t own = offset & (~offset + 1);
@@ -136,7 +136,7 @@ Status FileDataLoader::read(uint64_t offset, size_t size, uint8_t *to, Error &er
     if (count > 0) {
       done += static_cast<size_t>(count);
     } else if (count == 0) {
-      EDGECORE_TRY(check_unchanged(error));  // report its error first: the file was probably truncated
+      EDGECORE_TRY(check_unchanged(error));  // report this error first: the file was probably truncated
       return fail(error, EDGECORE_ACCESS_FAILED, name_.c_str(), " ends at byte ", offset + done, " of the ",
                   static_cast<uint64_t>(size), " bytes from byte ", offset, ".");
     } else if (errno != EINTR) {

@@ -24,8 +24,8 @@ struct JsonItem {
   int64_t number = 0;  // value of an integer item; 0 or 1 for a boolean
 };
 
-// Reads the items (at most 100) of a JSON object in the order of the text. An object within it comes before its items.
-// Errors: INVALID_EXTERNAL_DATA with the line and the expected syntax.
+// Reads the items (at most 100) of a JSON object in the order of the text. An inner object is an item too, and comes
+// before the items in it. Errors: INVALID_EXTERNAL_DATA with the line and the expected syntax.
 Status read_flat_json(StringView text, std::vector<JsonItem> &items, Error &error);
 
 }  // namespace edgecore

@@ -139,7 +139,7 @@ const edgecore_kernel *find(const edgecore_kernel_library &library, StringView o
   return nullptr;
 }
 
-// Refuses an empty tensor, and a list with a tensor whose creation failed. A list entry may be missing (empty).
+// Refuses a tensor whose check() fails. In a list, refuses only failed tensors: Tensor() stands for a missing entry.
 Status check_tensors(const Value &arg, Error &error) {
   if (arg.is_tensor()) return arg.tensor().check(error);
   if (arg.tensors() == nullptr) return {};

@@ -60,7 +60,8 @@ bool supports(const Candidate &kernel, const edgecore_call &call) {
   return true;
 }
 
-// Runs the first kernel that supports the call's dtypes and does not return NOT_SUPPORTED; otherwise the last one.
+// Calls the kernels that support the call's dtypes in order, until a kernel returns another status than NOT_SUPPORTED.
+// The last kernel is called even if it does not support the dtypes, so that its error is reported.
 int32_t run_chain(const Chain &chain, const edgecore_call *call) {
   for (size_t i = 0; i + 1 < chain.size(); ++i) {
     if (!supports(chain[i], *call)) continue;

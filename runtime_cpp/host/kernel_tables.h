@@ -11,8 +11,9 @@
 
 namespace edgecore {
 
-// The kernel libraries of a program. Added libraries have equal rank: Method::load refuses an operator for which two
-// have a kernel. A replacing library comes before all earlier ones, which run only what its kernels do not support.
+// The kernel libraries of a program. Added libraries have equal priority: Method::load refuses an operator for which
+// two of them have a kernel. A replacing library has priority over all earlier libraries, which run only what its
+// kernels do not support.
 class KernelTables {
  public:
   explicit KernelTables(const edgecore_kernel_library *own) : added_{own} {}
@@ -28,7 +29,7 @@ class KernelTables {
   static constexpr size_t kMaxReplaced = 256;
 
  private:
-  // A copy of a library's table, which lacks some of the kernels, or has functions that run chains in their place.
+  // A copy of a library's table in which some kernels are left out, or replaced by functions that run chains.
   struct Table {
     std::vector<edgecore_kernel> kernels;
     edgecore_kernel_library library;

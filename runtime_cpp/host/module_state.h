@@ -32,7 +32,7 @@ struct OpenBackend {
   }
 };
 
-// A file that the module reads through a DataLoader: the module's `own`, or one of the application.
+// A file that the module reads through a DataLoader, which is `own` or belongs to the application.
 struct Source {
   std::unique_ptr<SystemDataLoader> own;
   DataLoader *loader = nullptr;
@@ -91,7 +91,7 @@ struct OpenMethod {
   }
 };
 
-// A loaded file, which a Module shares with the modules that its new_session fills in. Members are destroyed in reverse
+// A loaded file, which a Module shares with the sessions that its new_session makes. Members are destroyed in reverse
 // order (backends, program, file), because each uses earlier ones.
 struct LoadedFile {
   Limits limits = default_limits();
@@ -120,7 +120,7 @@ struct LoadedFile {
   void drop_pages() const;
   Status open_backend(const edgecore_backend *table, Span<const edgecore_option> load_options, Error &error);
   Result<const LoadedBackend *> find_backend(StringView backend_id, Error &error) const;
-  // Removes the ids of backends that are open already from `ids`.
+  // Removes from `ids` the backends that are already open.
   void remove_opened(std::vector<StringView> &ids) const {
     Error unused;
     const auto is_open = [&](StringView id) { return find_backend(id, unused).ok(); };

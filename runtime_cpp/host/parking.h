@@ -18,8 +18,8 @@
 
 namespace edgecore {
 
-// A 32-bit word for whose change threads can wait. A thread that changes `value` must call wake_all afterwards. `wait`
-// returns when the value differs from `expected`, and at times also while it is equal.
+// A 32-bit word; threads can wait until it changes. A thread that changes `value` must call wake_all afterwards. `wait`
+// returns when the value differs from `expected`, and sometimes spuriously while it is still equal.
 class ParkingWord {
  public:
   std::atomic<uint32_t> value{0};

@@ -135,7 +135,7 @@ Status import_buffer(const Buffer &buffer, Bytes in, Error &error) {
   return {};
 }
 
-// Fails if a buffer has no part in the saved state (`part` is NULL), or a part no buffer (`buffer` is NULL).
+// Fails if a buffer has no part in the saved state (`part` is NULL), or if a part has no buffer (`buffer` is NULL).
 Status check_rest(const Buffer *buffer, const StatePart *part, Error &error) {
   const auto text = [](const std::string &line) { return StringView(line.data(), line.size()); };
   if (buffer == nullptr && part == nullptr) return {};

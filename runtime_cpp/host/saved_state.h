@@ -1,4 +1,4 @@
-// Saves the mutable buffers of a session, which the runtime or a backend keeps, as bytes, and restores them.
+// Saves the mutable buffers of a session as bytes, and restores them. The runtime or a backend keeps these buffers.
 #ifndef EDGECORE_HOST_SAVED_STATE_H_
 #define EDGECORE_HOST_SAVED_STATE_H_
 

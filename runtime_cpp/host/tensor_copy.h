@@ -9,7 +9,8 @@
 
 namespace edgecore {
 
-// Copies a tensor in host memory, with any strides, to a row-major Tensor, which is empty if there is no memory.
+// Copies a tensor in host memory, with any strides, to a row-major Tensor. Fails, see Tensor::check, if there is no
+// memory.
 Tensor copy_of(const edgecore_tensor &source);
 
 constexpr char kReadOnly[] = "The tensor is read-only.";

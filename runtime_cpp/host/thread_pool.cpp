@@ -11,7 +11,7 @@ namespace edgecore {
 namespace {
 
 // How long a thread busy-waits before it sleeps: a worker for the next loop, the caller of parallel_for for its
-// workers. Between two loops of a network pass a few microseconds, but waking a sleeping thread takes about 50 us.
+// workers. The next loop of a network begins after a few microseconds, but waking a sleeping thread takes about 50 us.
 constexpr std::chrono::microseconds kSpinTime{100};
 // A worker that has not slept or yielded for this time yields between two loops. This takes 0.5 us if no other thread
 // waits for the CPU. If one waits, the kernel would otherwise preempt the worker after about 3 ms, maybe within a loop.

@@ -9,7 +9,7 @@ namespace edgecore {
 namespace {
 
 constexpr uint64_t kNoEvent = UINT64_MAX;
-constexpr uint64_t kLoadEvent = uint64_t{1} << 63;  // set in the number of an event that is in `load_`, not in the ring
+constexpr uint64_t kLoadEvent = uint64_t{1} << 63;  // bit in an event's number: the event is in `load_`, not the ring
 constexpr size_t kMaxLoadEvents = 65536;
 constexpr size_t kMaxNames = 65536;  // maximum number of different event names; programs have far fewer operations
 

@@ -80,8 +80,8 @@ class Trace final : public EventTracer {
   uint64_t run_ = 0;          // number of the event of the run that is recorded now
   uint32_t depth_ = 0;        // number of events that have begun and not ended
   uint32_t instruction_ = 0;  // instruction of the last event of the runtime itself (not of a backend)
-  uint64_t call_begin_ = 0;   // start of what the times passed to add() count from: the last begin or end of an event
-                              // that the runtime itself recorded
+  uint64_t call_begin_ = 0;   // times passed to add() count from here: the last begin or end of an event that the
+                              // runtime itself recorded
 };
 
 }  // namespace edgecore

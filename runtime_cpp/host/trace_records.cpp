@@ -182,8 +182,8 @@ class Reader {
     return {};
   }
 
-  // Returns the method of a total (statistics of events), or NULL. A total of loading belongs to the only method, if
-  // so.
+  // Returns the method of a total (statistics of events), or NULL. A total of loading does not name its method, which
+  // is known only if there is a single one.
   Rebuilt *method_of(const TraceTotal &total) {
     if (total.method == 0 && methods_.size() == 1) return methods_.front().get();
     for (const auto &method : methods_) {

@@ -10,8 +10,8 @@ namespace edgecore {
 
 namespace {
 
-// Number of loops between two checks on which CPUs the process may run: a container or taskset may change them, but a
-// check takes two system calls.
+// Number of loops after which a pool checks again on which CPUs the process may run: a container or taskset may change
+// these CPUs, but a check takes two system calls.
 constexpr uint32_t kLoopsPerLook = 4096;
 
 // Sets `out` to the CPUs on which the process may run: the union of the CPUs of its main thread and of the calling

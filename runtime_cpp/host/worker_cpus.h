@@ -31,7 +31,7 @@ class WorkerCpus {
  private:
 #if defined(__linux__)
   cpu_set_t mask_ = {};
-  int avoided_ = -1;  // CPU that workers avoid, on which the thread ran that called the last update
+  int avoided_ = -1;  // CPU that workers avoid: the caller of the last update ran on it
   uint32_t threads_ = 0;
   uint32_t workers_ = 0;
   uint32_t loops_ = 0;

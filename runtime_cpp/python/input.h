@@ -9,7 +9,7 @@
 
 namespace edgecore::python {
 
-// The Python library of an array. A call returns arrays of the library of its first tensor input.
+// The Python library of an array. A call returns arrays of the same library as its first tensor input.
 enum class Library { kNone, kNumpy, kTorch };
 
 // Properties of the Python type of an input or output buffer, computed once per type.

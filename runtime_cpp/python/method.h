@@ -36,7 +36,7 @@ struct OutputSlot {
   nanobind::object result(const ArrayType *kind);
 };
 
-// Copies output `index` of a method that has run into `slot`. Errors: INVALID_ARGUMENT (the caller's buffer has another
+// Copies output `index` of the method's last run to `slot`. Errors: INVALID_ARGUMENT (the caller's buffer has another
 // shape than the output).
 Status collect_output(const Method &method, const ValueInfo &info, size_t index, OutputSlot &slot, Error &error);
 

@@ -84,8 +84,8 @@ NB_MODULE(_runtime, module) {
       .def(
           "start",
           [](PyMethod &method, const nb::args &inputs, const nb::kwargs &named_inputs) {
-            const nb::handle named = nb::len(named_inputs) == 0 ? nb::handle() : nb::handle(named_inputs);
-            return method.start(method.flat_inputs(inputs, named));
+            const nb::handle named = named_inputs;
+            return method.start(method.flat_inputs(inputs, nb::len(named) == 0 ? nb::handle() : named));
           },
           nb::keep_alive<0, 1>(), docs::kMethodStart)
       .def(

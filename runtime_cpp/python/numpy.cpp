@@ -15,9 +15,9 @@ struct Row {
 constexpr int kLong = 7;
 constexpr int kLongLong = 9;
 
-// Maps the ScalarType numbers of .pte files to numpy's type numbers. numpy numbers C types, so two C types of the same
-// size (long and long long, or int and long) have different numbers. Results use the first row of their scalar type.
-// The last two rows are only for inputs: arrays of the other C type of the same size.
+// Maps the ScalarType numbers of .pte files to numpy's type numbers. numpy's type numbers stand for C types, so two C
+// types of the same size (long and long long, or int and long) have different numbers. Results use the first row of
+// their scalar type. The last two rows are only for inputs: arrays of the other C type of the same size.
 constexpr Row kTypes[] = {{0, 2},
                           {1, 1},
                           {2, 3},
@@ -37,7 +37,7 @@ constexpr Row kTypes[] = {{0, 2},
 
 using NewArray = PyObject *(*)(PyTypeObject *type, int ndim, const Py_ssize_t *shape, int type_number,
                                const Py_ssize_t *strides, void *data, int item_size, int flags, PyObject *object);
-using SetBase = int (*)(PyObject *array, PyObject *base);  // steals `base`
+using SetBase = int (*)(PyObject *array, PyObject *base);  // steals the reference to `base`
 
 struct Numpy {
   PyTypeObject *ndarray;

@@ -191,7 +191,8 @@ std::string key_of(OperatorName op) {
 }
 
 // Returns a kernel table with only the kernel of `op` from `library`. Like libraries, the tables live as long as the
-// process. A kernel always has the same table, so a program that adds it twice has it once. Errors: NOT_FOUND.
+// process. A kernel always has the same table, so adding it to a program a second time has no effect. Errors:
+// NOT_FOUND.
 Result<const edgecore_kernel_library *> table_of(const edgecore_kernel_library &library, StringView op, Error &error) {
   struct Table {
     edgecore_kernel kernel;

@@ -202,7 +202,8 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Returns a backend option whose type (bool, integer, string, ...) follows from its text; it points to the text.
+// Returns a backend option whose type (bool, integer, string, ...) follows from its text. The option points to the
+// text.
 edgecore_option to_option(StringView name, const char *value) {
   edgecore_option option = {};
   option.name = {name.data(), name.size()};

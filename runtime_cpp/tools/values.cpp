@@ -52,8 +52,8 @@ Status set_number(Method &method, size_t index, uint32_t tag, const std::string 
               "; give a number, true, false or none instead of ", text.c_str(), ".");
 }
 
-// Sets input `index` to the content of the file `path`, or to zeros if `path` is NULL. `array` receives the values, and
-// must live until the last run.
+// Sets input `index` to zeros if `path` is NULL; otherwise to the content of the file `path` or, if the input is not a
+// tensor, to the value that `path` spells. `array` receives a tensor's elements, and must live until the last run.
 Status set_input(Method &method, size_t index, const char *path, Array &array, Error &error) {
   const ValueInfo info = method.info().input(index);
   if (info.tag != EDGECORE_TAG_TENSOR) {

@@ -47,7 +47,7 @@ class Buffer {
   void *mapped_ = nullptr;
 };
 
-// A backend's requirements of a device.
+// The requirements that a device must meet for a backend.
 struct DeviceNeeds {
   // Flags that the queue family must have.
   VkQueueFlags queue_flags = VK_QUEUE_COMPUTE_BIT;

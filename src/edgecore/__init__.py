@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from . import format as format
     from . import passes as passes
     from . import plugin as plugin
+    from . import progress as progress
     from . import runtime as runtime
     from . import sdk as sdk
     from . import sweeps as sweeps
@@ -59,7 +60,7 @@ __all__, _import_public = public_names(
 )
 __all__ += ["backends"]
 
-_MODULES = ("errors", "format", "passes", "plugin", "runtime", "sdk", "sweeps")
+_MODULES = ("errors", "format", "passes", "plugin", "progress", "runtime", "sdk", "sweeps")
 """Submodules that can be used after `import edgecore` alone, as `edgecore.NAME`."""
 
 

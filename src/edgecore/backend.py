@@ -11,7 +11,7 @@ class Backend:
     Args:
         name: Name, id or distribution of the backend: "xnnpack", "XnnpackBackend" or "edgecore-xnnpack".
         required: True to raise `CompileError` if an operator of the model would not run on any backend.
-        skip_mutable_buffer: True to keep mutable buffers, such as caches, outside of the backend, even if it can hold
+        skip_mutable_buffer: True to leave mutable buffers, such as caches, to the runtime even if the backend can hold
             them.
         **options: Options that the backend's package defines; `edgecore backends NAME` lists them.
     """

@@ -183,7 +183,7 @@ def _problem(problem: Mapping[str, Any]) -> str:
 
 
 def describe_fields(model: type[BaseModel]) -> list[str]:
-    """Describe the fields of a model and their values, such as `weights=channel, tensor`; the default comes first."""
+    """Describe the fields of a model with their possible values, default first, such as `weights=channel, tensor`."""
     schema = model.model_json_schema()
     properties = schema.get("$defs", {}).get(model.__name__, schema).get("properties", {})
     return [f"{name}={', '.join(_values(field)) or 'a value'}" for name, field in properties.items() if name != "name"]

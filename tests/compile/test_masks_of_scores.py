@@ -78,6 +78,7 @@ HALVES = {
     "vulkan": {"backends": [("vulkan", {})], "quantize": "fp16"},
     "qnn": {"backends": [("qnn", {})]},
 }
+
 INTEGERS = {
     "xnnpack": {"backends": [("xnnpack", {})], "quantize": "int8"},
     "openvino": {"backends": [("openvino", {})], "quantize": "int8"},
@@ -89,6 +90,17 @@ INTEGERS = {
     "vgf": {"backends": [("vgf", {})], "quantize": "int8"},
     "qnn": {"backends": [("qnn", {})], "quantize": "int8"},
 }
+
+
+def computes_in_float32(backend: str) -> bool:
+    """True if `backend` computes float16 programs in float32 on this processor, as OpenVINO does without FP16 units.
+
+    There, a finite mask that hides all keys of a row leaves differences between the scores; in float16 they round away.
+    """
+    if backend != "openvino":
+        return False
+    capabilities = pytest.importorskip("openvino").Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    return "FP16" not in capabilities
 
 
 class Fused(Attention):
@@ -125,7 +137,9 @@ def assert_near(result: torch.Tensor, want: torch.Tensor, tolerance: float) -> N
 def test_masks_hide_scores_in_half_precision(backend: str, name: str) -> None:
     model, mask = MASKS[name]
     inputs = inputs_with(mask)
-    assert_near(compiled(model, inputs, **HALVES[backend])(*inputs), model(*inputs), 0.01)
+    result, want = compiled(model, inputs, **HALVES[backend])(*inputs), model(*inputs)
+    sentences = 1 if computes_in_float32(backend) else 2
+    assert_near(result[:sentences], want[:sentences], 0.01)
 
 
 @pytest.mark.parametrize("backend", [backend for backend in HALVES if backend != "qnn"])  # whose NPU has no NaN
@@ -140,7 +154,8 @@ def test_a_row_of_infinities_is_not_a_number_in_half_precision(backend: str) -> 
 def test_rows_that_a_mask_of_attention_hides_in_half_precision(backend: str) -> None:
     model, inputs = Fused(added), inputs_with(numbers(ROWS, LOWEST))
     run = compiled(model, inputs, **HALVES[backend])
-    for hidden in (INFINITE, *([] if backend == "vulkan" else [LOWEST])):  # Vulkan weighs the row by its scores
+    weighs_by_scores = backend == "vulkan" or computes_in_float32(backend)
+    for hidden in (INFINITE, *([] if weighs_by_scores else [LOWEST])):
         inputs = inputs_with(numbers(ROWS, hidden))
         assert_near(run(*inputs), model(*inputs), 0.01)
 
@@ -148,11 +163,16 @@ def test_rows_that_a_mask_of_attention_hides_in_half_precision(backend: str) -> 
 @pytest.mark.parametrize("backend", HALVES)
 def test_rows_that_a_constant_mask_of_attention_hides_in_half_precision(backend: str) -> None:
     model, inputs = Fused(added, numbers(ROWS, LOWEST)), inputs_with(None)
-    assert_near(compiled(model, inputs, **HALVES[backend])(*inputs), model(*inputs), 0.01)
+    result, want = compiled(model, inputs, **HALVES[backend])(*inputs), model(*inputs)
+    sentences = 1 if computes_in_float32(backend) else 2
+    assert_near(result[:sentences], want[:sentences], 0.01)
 
 
 @pytest.mark.parametrize("name", MASKS)
-@pytest.mark.parametrize("backend", INTEGERS)
+@pytest.mark.parametrize(
+    "backend",
+    [pytest.param(name, marks=[] if name in ("kernels", "xnnpack") else pytest.mark.slow) for name in INTEGERS],
+)
 def test_masks_hide_scores_beside_integers(backend: str, name: str) -> None:
     model, mask = MASKS[name]
     samples = torch.randn(8, 2, 6, 16, generator=torch.Generator().manual_seed(0)).unbind()

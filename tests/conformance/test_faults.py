@@ -122,6 +122,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_faults_are_found_and_named(check, name):  # noqa: F811
     faults = ",".join(fault for fault, _, _ in FAULTS[name])

@@ -11,6 +11,7 @@ import torch
 import edgecore
 
 pytest.importorskip("model_explorer")
+from edgecore.devtools.model_explorer import visualize
 from edgecore.devtools.model_explorer.main import PROFILE, TRACE, PteAdapter, Times
 
 
@@ -60,3 +61,25 @@ def test_times_are_those_of_nodes_of_the_graph(file: Path, tmp_path: Path) -> No
 def test_an_error_is_a_sentence_in_the_page(file: Path) -> None:
     found = Times().run(TRACE, str(file), "forward", {"file": "no.etdp"}, None)
     assert "no.etdp" in found.error and found.result is None
+
+
+@pytest.mark.parametrize("kind", ["compiled", "exported"])
+def test_a_program_opens_with_a_cluster_for_each_partition(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import model_explorer
+
+    opened: list[tuple[object, dict[str, object]]] = []
+    monkeypatch.setattr(
+        model_explorer, "visualize_from_config", lambda config, **server: opened.append((config, server))
+    )
+    x = torch.randn(2, 8)
+    compiled = edgecore.compile(Net().eval(), (x,), backends=["xnnpack"])
+    visualize(compiled if kind == "compiled" else torch.export.export(Net().eval(), (x,)), port=8081)
+    ((config, server),) = opened
+    assert server == {"port": 8081}
+    ((graph,),) = [made["graphs"] for made in config.graphs_list]
+    clusters = {node.namespace.partition("/")[0] for node in graph.nodes if node.namespace}
+    assert clusters == ({"XnnpackBackend 0", "edgecore"} if kind == "compiled" else {"edgecore"})
+    ids = {node.id for node in graph.nodes}
+    edges = [(edge.sourceNodeId, node.id) for node in graph.nodes for edge in node.incomingEdges]
+    assert len(edges) >= 3 and all(source in ids for source, _ in edges)
+    assert {"x", "sort.default"} <= {node.label for node in graph.nodes}

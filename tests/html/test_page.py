@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from chromium import HOSTILE, chromium, requested_urls
+from chromium import HOSTILE, chromium, requested_urls, violations
 from torch import nn
 
 import edgecore
@@ -87,8 +87,8 @@ def texts(browser: Any, css: str) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "views"),
     [
-        ("profile.html", ["summary", "table", "flame", "timeline", "graph", "memory"]),
-        ("report.html", ["summary", "memory", "tables"]),
+        ("profile.html", ["summary", "table", "flame", "timeline", "network", "memory"]),
+        ("report.html", ["summary", "operators", "network", "memory", "tables"]),
     ],
 )
 def test_each_view_shows_something_and_names_stay_text(opened: Any, name: str, views: list[str]) -> None:
@@ -98,7 +98,7 @@ def test_each_view_shows_something_and_names_stay_text(opened: Any, name: str, v
         find(browser, f"#tab-{view}")[0].click()
         assert find(browser, f"#view-{view}")[0].is_displayed()
         assert len([one for one in find(browser, "main section") if one.is_displayed()]) == 1
-        assert find(browser, f"#view-{view} :is(dd, tr, rect, .row)")
+        assert find(browser, f"#view-{view} :is(dd, tr, rect)")
     assert not find(browser, "img")
     assert browser.title != "broken"
 
@@ -227,11 +227,11 @@ def test_what_is_selected_in_one_view_is_selected_in_all_and_after_a_reload(open
     box = next(one for one in find(browser, "#view-flame .box") if one.get_attribute("aria-label").startswith("wide:"))
     box.click()
     assert "blocks.0.wide" in texts(browser, "#selection")[0]
-    for view in ("table", "timeline", "graph"):
+    for view in ("table", "timeline", "network"):
         find(browser, f"#tab-{view}")[0].click()
-        assert len(find(browser, f"#view-{view} .selected:not(path)")) == 1
+        assert len(find(browser, f"#view-{view} .selected")) == 1
     browser.refresh()
-    assert find(browser, "#view-graph .row.selected")
+    assert find(browser, "#view-network .node.selected")
     browser.find_element("css selector", "body").send_keys("\ue00c")  # Escape
     assert not find(browser, ".selected")
 
@@ -245,14 +245,35 @@ def test_keys_change_views_and_select_rows(opened: Any) -> None:
     assert len(find(browser, "#view-table tr.selected")) == 1
 
 
-def test_a_module_closes_and_opens_in_the_graph(opened: Any) -> None:
-    browser = opened("profile.html", "view=graph")
-    rows = len(find(browser, ".graph .row"))
-    group = next(one for one in find(browser, ".graph .group") if one.text.endswith("blocks"))
-    group.click()
-    assert len(find(browser, ".graph .row")) < rows - 5
-    next(one for one in find(browser, ".graph .group") if one.text.endswith("blocks")).click()
-    assert len(find(browser, ".graph .row")) == rows
+def test_a_module_of_the_network_is_one_box_until_it_is_opened(opened: Any) -> None:
+    browser = opened("profile.html", "view=network")
+    operators = find(browser, "#view-network .node")
+    find(browser, "#view-network option:nth-child(2)")[0].click()
+    boxes = find(browser, "#view-network .node")
+    assert len(boxes) < len(operators) - 4
+    box = next(one for one in boxes if one.get_attribute("aria-label").startswith("blocks, 8 operators"))
+    box.send_keys("o")
+    assert {"blocks.0", "blocks.1"} <= {text.split(",")[0] for text in labels(browser, "#view-network .node")}
+    find(browser, "#view-network .node")[0].send_keys("c")
+    assert len(find(browser, "#view-network .node")) == len(boxes)
+
+
+def labels(browser: Any, css: str) -> list[str]:
+    return [one.get_attribute("aria-label") for one in find(browser, css)]
+
+
+def test_the_network_marks_what_is_searched_for(opened: Any) -> None:
+    browser = opened("report.html", "view=network")
+    find(browser, "#view-network input")[0].send_keys("blocks.1.wide")
+    assert len(find(browser, "#view-network .node.found")) == len(texts(browser, "#view-network .node.found")) > 0
+    assert all("blocks.1.wide" in text for text in labels(browser, "#view-network .node.found"))
+
+
+def test_a_report_connects_its_table_with_the_network(opened: Any) -> None:
+    browser = opened("report.html", "view=operators")
+    find(browser, "#view-operators tbody tr")[0].click()
+    find(browser, "#tab-network")[0].click()
+    assert len(find(browser, "#view-network .node.selected")) == 1
 
 
 def test_both_colour_schemes_have_readable_text(opened: Any) -> None:
@@ -268,7 +289,19 @@ def test_both_colour_schemes_have_readable_text(opened: Any) -> None:
     assert len(seen) == 2
 
 
-@pytest.mark.parametrize("view", ["summary", "table", "flame", "timeline", "graph", "memory"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["profile.html", "report.html"])
+def test_axe_finds_nothing_serious_in_any_view(opened: Any, name: str, scheme: str) -> None:
+    browser = opened(name)
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    )
+    for tab in find(browser, "[role=tab]"):
+        tab.click()
+        assert violations(browser) == [], tab.text
+
+
+@pytest.mark.parametrize("view", ["summary", "table", "flame", "timeline", "network", "memory"])
 def test_a_narrow_window_needs_no_scrolling_to_the_side(opened: Any, view: str) -> None:
     browser = opened("profile.html", f"view={view}")
     size = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
@@ -302,10 +335,10 @@ def test_a_network_of_5000_operators_is_one_page_of_two_megabytes(browser: Any, 
     assert len(text.encode()) <= 2.5e6
     (tmp_path / "large.html").write_text(text, encoding="utf-8")
     browser.get((tmp_path / "large.html").as_uri())
-    for view in ("table", "flame", "timeline", "graph"):
+    for view in ("table", "flame", "timeline", "network"):
         find(browser, f"#tab-{view}")[0].click()
         assert find(browser, f"#view-{view}")[0].is_displayed()
-    assert len(find(browser, "#view-graph .row")) > 5000
+    assert 50 < len(find(browser, "#view-network .node")) <= 600
     assert not browser.get_log("browser")
 
 
@@ -316,13 +349,15 @@ def test_errors_of_operators_are_a_drawing_and_a_table(browser: Any, tmp_path: P
          "why": "3 NaN" if index == 2 else ""}
         for index in range(3)
     ]  # fmt: skip
-    text = page("net:make", {"facts": [("verdict", "wrong")], "accuracy": {"rows": rows, "culprit": 2}})
+    words = {"own": "alone", "whole": "since the input", "title": "Operators", "note": "Errors in dB."}
+    text = page("net:make", {"facts": [("verdict", "wrong")], "accuracy": {"rows": rows, "culprit": 2, **words}})
     (tmp_path / "accuracy.html").write_text(text, encoding="utf-8")
     browser.get((tmp_path / "accuracy.html").as_uri() + "#view=accuracy")
     assert len(find(browser, "#view-accuracy circle")) == 3
     lines = [one.text.split() for one in find(browser, "#view-accuracy tbody tr")]
     assert [("exact" in line, "60.0" in line) for line in lines[:2]] == [(True, True), (False, True)]
-    assert lines[2][0] == "first" and "NaN" in lines[2]
+    assert "NaN" in lines[2] and "number" in lines[2]
+    assert [one.text.split()[0] for one in find(browser, "#view-accuracy tr.marked")] == ["3"]
     assert not browser.get_log("browser")
 
 

@@ -20,7 +20,14 @@ STRIDED = Extent(samples=1, references=0, others=0, dtypes=(torch.float32,), lay
 VARIANT = Extent(samples=1, references=0, others=0, dtypes=(torch.float32,), layouts=("contiguous",))
 
 
-@pytest.mark.parametrize("extent", [MAIN, pytest.param(STRIDED, marks=pytest.mark.slow)], ids=["contiguous", "strided"])
+@pytest.mark.parametrize(
+    "extent",
+    [
+        pytest.param(VARIANT, id="one-sample"),
+        pytest.param(MAIN, id="contiguous", marks=pytest.mark.slow),
+        pytest.param(STRIDED, id="strided", marks=pytest.mark.slow),
+    ],
+)
 def test_kernels_equal_eager_on_samples_of_the_operator_database(library: Library, extent: Extent) -> None:
     failures = disagreements(library, extent)
     assert not failures, "\n".join(failures)

@@ -7,6 +7,7 @@ Python for musl here: qemu runs the programs of those wheels.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -26,7 +27,8 @@ pytestmark = pytest.mark.skipif(not WHEELS, reason="EDGECORE_ARM_WHEELS names no
 
 PROCESSORS = ["cortex-a53", "neoverse-n1", "max"]
 DEPENDENCIES = [
-    "flatbuffers", "hypothesis", "jinja2", "nanobind-backend", "numpy", "pluggy", "pydantic", "pytest", "rich", "typer",
+    "flatbuffers", "hypothesis", "jinja2", "nanobind-backend", "numpy", "pluggy", "pydantic", "pytest", "rich",
+    "tokenizers", "typer",
 ]  # fmt: skip
 # Tests of the runtime and of the files that need neither torch (for Arm it comes with CUDA only) nor a compiler, and start
 # no Python, which only qemu can start.
@@ -46,6 +48,13 @@ for file in sorted(pathlib.Path(sys.argv[1]).glob("*.pte")):
     outputs = [np.asarray(model.forward(x)) for x in np.load(file.with_suffix(".npy"))]
     np.save(file.with_suffix("." + sys.argv[2]), outputs)
     print(file.stem, sorted(set(model.forward.delegates)))
+"""
+DECODE = """
+import json, os
+os.environ["EDGECORE_LLM_INSTRUCTIONS"] = {instructions!r}
+from edgecore_llm.runner.session import Model
+session = Model({file!r}, threads=1).new_session()
+print(json.dumps([session.logits([token])[0].tolist() for token in {prompt}]))
 """
 # The recipes of XNNPACK, and the largest difference between processors relative to the largest output: floats are
 # rounded in another order, and an integer may be rounded the other way.
@@ -92,7 +101,7 @@ def arm_python(tmp_path_factory: pytest.TempPathFactory):
         return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
 
     from_folders = ["--no-index", "--find-links", folder / "wheels", "--find-links", WHEELS]
-    ours = ["edgecore[cli]", "edgecore-xnnpack", "hypothesis", "numpy", "pydantic", "pytest"]
+    ours = ["edgecore[cli]", "edgecore-llm", "edgecore-xnnpack", "hypothesis", "numpy", "pydantic", "pytest"]
     done = run(installer / "pip", "install", "--quiet", *from_folders, "--target", folder / "site", *ours)
     assert done.returncode == 0, done.stderr
     return run
@@ -141,6 +150,40 @@ def test_files_of_every_recipe_give_the_results_of_this_machine(arm_python, file
         expected, found = (np.load(file.with_suffix(f".{name}.npy")) for name in ("host", cpu))
         error = np.abs(found - expected).max() / np.abs(expected).max()
         assert error <= RECIPES[None if recipe == "None" else recipe], (file.stem, error)
+
+
+@pytest.fixture(scope="session")
+def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a tiny Llama with random weights of 4 bits."""
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("llm")
+    torch.manual_seed(0)
+    sizes = {
+        "vocab_size": 256, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "head_dim": 32,
+        "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 64,
+    }  # fmt: skip
+    transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)).save_pretrained(folder)
+    export = [sys.executable, "-m", "edgecore", "llm", "export", folder, "-o", folder / "model.pte"]
+    subprocess.run(export, check=True, capture_output=True)
+    return folder / "model.pte"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("cpu", "instructions"), [("cortex-a53", "baseline"), ("neoverse-n1", "dotprod")])
+def test_the_kernels_of_each_processor_decode_a_language_model(
+    arm_python, language_model: Path, cpu: str, instructions: str
+):
+    """The package refuses instructions that the processor lacks, so these kernels did run."""
+    from edgecore_llm.runner.session import Model
+
+    prompt = list(b"edge device")
+    code = DECODE.format(instructions=instructions, file=str(language_model), prompt=prompt)
+    done = arm_python("-c", code, cpu=cpu)
+    assert done.returncode == 0, done.stderr
+    found = np.array(json.loads(done.stdout))
+    expected = Model(language_model, threads=1).new_session().logits(prompt)
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= 1e-2 * np.abs(expected).max()
 
 
 def test_commands_of_the_wheels(arm_python, files: Path):

@@ -29,6 +29,7 @@ def compile_to(path: Path, module: torch.nn.Module, example: torch.Tensor) -> Pa
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run", "fixed_memory"])
 def test_example_gives_the_numbers_of_python(programs: Path, digits: Digits, name: str) -> None:
     done = run(programs / name, digits.pte)

@@ -38,6 +38,7 @@ def symbols_of(*files: Path, undefined: bool = False) -> set[str]:
     return set(text.split())
 
 
+@pytest.mark.slow
 def test_the_digits_net_runs_on_bare_metal(firmware: ModuleType, digits: Digits, tmp_path: Path) -> None:
     elf = firmware.build(tmp_path / "build", "cortex-m55", [digits.pte])
     (tmp_path / "digits.in").write_bytes(digits.image)
@@ -224,6 +225,7 @@ def test_layers_of_all_shapes_give_the_bits_of_this_machine(
     assert outputs == b"".join(np.asarray(output).tobytes() for output in expected)
 
 
+@pytest.mark.slow
 def test_networks_need_little_memory_beside_their_tensors(ran: Ran, networks: list[Network]) -> None:
     for network in networks:
         line = next(line for line in ran.text.splitlines() if line.startswith(f"{network.pte.stem}: "))
@@ -281,6 +283,7 @@ def test_a_stack_overflow_is_one_sentence(firmware: ModuleType, tmp_path: Path) 
         )
 
 
+@pytest.mark.slow
 def test_a_firmware_tells_models_that_it_runs_from_others(firmware: ModuleType, tmp_path: Path) -> None:
     import torch
 

@@ -113,6 +113,7 @@ def many(firmware: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return ran(firmware, tmp_path_factory.mktemp("ethosu"), files)
 
 
+@pytest.mark.slow
 def test_the_stub_of_the_driver_gets_what_the_model_needs(many: Ran) -> None:
     for name in ("good", "again"):
         *stub, line = many.lines(name)

@@ -62,6 +62,7 @@ def test_an_application_finds_the_installed_libraries(prefix: Path, digits: Digi
     gives_the_numbers_of_python(tmp_path / "build" / "application", digits)
 
 
+@pytest.mark.slow
 def test_an_application_is_linked_without_cmake(prefix: Path, digits: Digits, tmp_path: Path) -> None:
     if shutil.which("pkg-config") is None:
         pytest.skip("pkg-config is not installed")

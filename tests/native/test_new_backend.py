@@ -163,6 +163,7 @@ def test_the_example_backend_is_what_new_backend_writes() -> None:
     assert found == render("hello")
 
 
+@pytest.mark.slow
 def test_one_wheel_of_a_new_backend_serves_every_python(guided: Path) -> None:
     (wheel,) = (guided / "dist").glob("*.whl")
     assert wheel.name.startswith("edgecore_acme-0.1.0-py3-none-")
@@ -187,6 +188,7 @@ def test_the_wheel_of_a_new_backend_can_be_published(guided: Path) -> None:
     assert re.fullmatch(r"edgecore_acme-0\.1\.0-py3-none-.*manylinux.*\.whl", wheel.name)
 
 
+@pytest.mark.slow
 def test_a_frozen_application_finds_a_new_backend(guided: Path, tmp_path: Path) -> None:
     """PyInstaller takes what edgecore and an installed backend need, and nothing of the compiler."""
     pytest.importorskip("PyInstaller")

@@ -136,6 +136,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 def test_packages_that_misbehave_when_imported_harm_no_other_and_are_named(env, wheels):
     """They harm nobody but themselves, and doctor names each."""
     env.install(wheel(wheels, "edgecore-acme", sources()))

@@ -59,6 +59,7 @@ def test_cells_that_eat_memory_hang_die_or_print_are_contained(tmp_path):
     assert sum(file.stat().st_size for file in (tmp_path / "out").rglob("*.json")) < 100_000
 
 
+@pytest.mark.slow
 def test_a_cell_that_hangs_is_tried_again_with_a_larger_limit_only(tmp_path):
     def sweep(seconds):
         options = {"models": ["sweep_nets:hangs"], "backends": ["kernels"], "limits": {"seconds": seconds}}

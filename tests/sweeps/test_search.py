@@ -92,6 +92,7 @@ def samples():
 """
 
 
+@pytest.mark.slow
 def test_a_search_compiles_each_choice_of_modules_once(tmp_path, monkeypatch):
     compiler = pytest.importorskip("edgecore_xnnpack.compiler").XnnpackCompiler
     monkeypatch.setattr(compiler, "recipes", lambda self, recipes=compiler.recipes: {"int8": recipes(self)["int8"]})

@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import arm64_python
+import debian
 from auditwheel.wheeltools import InWheelCtx
 from process import run
 
 # zig names musl as the linker finds it, musllinux (PEP 656) as Alpine does; musl's loader takes either for itself.
-LINKED, ALPINE = "libc.so", "libc.musl-aarch64.so.1"
-LIBRARY = "lib/aarch64-linux-musl/libc.so"
+LINKED = "libc.so"
+DEBIAN = {"aarch64": "arm64", "x86_64": "amd64"}
 # Rows of `readelf --dyn-syms`: what a library defines for others, and what others must define. A name ends where its
 # version begins.
 DEFINED = re.compile(r" (?:GLOBAL|WEAK) +\w+ +\d+ (?P<name>[^@\s]+)", re.MULTILINE)
 UNDEFINED = re.compile(r" (?:FUNC|OBJECT|NOTYPE|TLS) +GLOBAL +\w+ +UND (?P<name>[^@\s]+)", re.MULTILINE)
 
 
-def adapt(wheel: Path, into: Path) -> Path:
-    """Write ``wheel`` for musl into the folder ``into``, and return its path.
+def adapt(wheel: Path, into: Path, processor: str) -> Path:
+    """Write ``wheel`` for musl on ``processor`` into the folder ``into``, and return its path.
 
     Raises SystemExit if a library of the wheel calls a function that neither musl nor Python nor the wheel defines.
     """
@@ -29,8 +29,8 @@ def adapt(wheel: Path, into: Path) -> Path:
         root = Path(unpacked.path)
         found = binaries(root)
         for binary in found:
-            run("patchelf", "--replace-needed", LINKED, ALPINE, binary)
-        check(found, wheel.name)
+            run("patchelf", "--replace-needed", LINKED, f"libc.musl-{processor}.so.1", binary)
+        check(found, wheel.name, processor)
         for metadata in root.glob("*.dist-info/METADATA"):
             # The module holds nanobind itself; its package of libraries is for glibc.
             lines = metadata.read_text().splitlines(keepends=True)
@@ -46,7 +46,7 @@ def binaries(root: Path) -> list[Path]:
     return [path for path in files if "NEEDED" in run("readelf", "--dynamic", path)]
 
 
-def check(paths: list[Path], wheel: str) -> None:
+def check(paths: list[Path], wheel: str, processor: str) -> None:
     """Raise SystemExit if a binary of ``paths`` needs a symbol that musl 1.2, Python and the others lack.
 
     Copies of musl's data are refused, too.
@@ -54,7 +54,8 @@ def check(paths: list[Path], wheel: str) -> None:
     auditwheel looks at neither.
     """
     symbols = {path: run("readelf", "--wide", "--dyn-syms", path) for path in paths}
-    musl = run("readelf", "--wide", "--dyn-syms", arm64_python.fetch() / LIBRARY)
+    library = debian.unpack(f"musl-{processor}", DEBIAN[processor], ("musl",)) / f"lib/{processor}-linux-musl/libc.so"
+    musl = run("readelf", "--wide", "--dyn-syms", library)
     known = {match["name"] for text in (musl, *symbols.values()) for match in DEFINED.finditer(text)}
     for path, text in symbols.items():
         needed = {match["name"] for match in UNDEFINED.finditer(text)}

@@ -37,7 +37,7 @@ class Target:
     Attributes:
         platform_tag: the wheel's platform tag, for example ``manylinux_2_28_aarch64``.
         processor: ``x86_64`` or ``aarch64``.
-        zig: zig's name of the target.
+        zig: zig's name of the target, or "" if this machine's GCC compiles for it.
         gcc: the prefix of the commands of the GCC whose libstdc++ the Python module uses, unless the target has musl.
     """
 
@@ -57,6 +57,10 @@ TARGETS = {
     for target in (
         Target("manylinux_2_28_x86_64", "x86_64", "x86_64-linux-gnu.2.28", ""),
         Target("manylinux_2_28_aarch64", "aarch64", "aarch64-linux-gnu.2.28", "aarch64-linux-gnu-"),
+        # Debian 12, for static libraries of vendors that call a newer libstdc++.
+        Target("manylinux_2_36_x86_64", "x86_64", "", ""),
+        Target("manylinux_2_36_aarch64", "aarch64", "", "aarch64-linux-gnu-"),
+        Target("musllinux_1_2_x86_64", "x86_64", "x86_64-linux-musl", ""),
         Target("musllinux_1_2_aarch64", "aarch64", "aarch64-linux-musl", ""),
     )
 }
@@ -72,10 +76,16 @@ def write(target: Target, folder: Path, include: list[Path], *, libstdcxx: bool)
         libstdcxx: use the system's libstdc++ instead of a libc++ within each library.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    lines = ["set(CMAKE_SYSTEM_NAME Linux)", f"set(CMAKE_SYSTEM_PROCESSOR {target.processor})"]
+    toolchain = folder / "toolchain.cmake"
+    if not target.zig:
+        compilers = {"C": "gcc", "CXX": "g++"}
+        lines += [f"set(CMAKE_{language}_COMPILER {target.gcc}{name})" for language, name in compilers.items()]
+        toolchain.write_text("\n".join(lines) + "\n")
+        return toolchain
     compiler = {
         language: f"{ZIG} {command} -target {target.zig}" for language, command in (("C", "cc"), ("CXX", "c++"))
     }
-    lines = ["set(CMAKE_SYSTEM_NAME Linux)", f"set(CMAKE_SYSTEM_PROCESSOR {target.processor})"]
     lines += [f"set(CMAKE_{language}_COMPILER {command})" for language, command in compiler.items()]
     lines += [f"set(CMAKE_ASM_COMPILER {compiler['C']})"]
     for tool in ("ar", "ranlib"):
@@ -109,7 +119,6 @@ def write(target: Target, folder: Path, include: list[Path], *, libstdcxx: bool)
             f'set(CMAKE_{kind}_LINKER_FLAGS_INIT "-nostdlib++ -Wl,--allow-shlib-undefined")'
             for kind in ("SHARED", "MODULE", "EXE")
         ]
-    toolchain = folder / "toolchain.cmake"
     toolchain.write_text("\n".join(lines) + "\n")
     return toolchain
 

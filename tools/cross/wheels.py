@@ -1,9 +1,9 @@
-"""Publishable wheels of edgecore, edgecore-xnnpack and edgecore-openvino for Linux, into ``dist/publish``.
+"""Publishable wheels of edgecore and its plugins for Linux, into ``dist/publish``.
 
-``python tools/cross/wheels.py [TAG ...]``; the tags are those of ``toolchain.TARGETS``, all of them by default. Each
-wheel is built with zig for its target (``toolchain.py``), and auditwheel checks and writes its tag. OpenVINO has no
-wheels for musl. The core's wheel for musl is for one version of Python: it holds nanobind, whose package has none
-either.
+``python tools/cross/wheels.py [TAG ...]``; the tags are those of ``toolchain.TARGETS``, all of them by default. The key
+``platforms`` of ``plugins.toml`` says for which of them a plugin is built; edgecore itself is built for all. Each wheel
+is built with zig for its target (``toolchain.py``), and auditwheel checks and writes its tag. The core's wheel for musl
+is for one version of Python: it holds nanobind, whose package has no wheels for musl.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -24,14 +25,23 @@ import musl
 import toolchain
 from process import run
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = {
-    "edgecore": ROOT,
-    "edgecore-xnnpack": ROOT / "plugins/edgecore-xnnpack",
-    "edgecore-openvino": ROOT / "plugins/edgecore-openvino",
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools/make"))
+
+from plugins import read_plugins
+
+PUBLISH = ROOT / "dist/publish"
+ANY = "any"
+# The platforms that each package is published for, in the order of their needs.
+PLATFORMS: dict[str, Sequence[str]] = {
+    "edgecore": [tag for tag, target in toolchain.TARGETS.items() if target.zig],
+    **{Path(plugin.folder).name: plugin.platforms for plugin in read_plugins().values()},
 }
 # The Python whose headers wheels are built with (arm64_python.py); only a wheel for musl is bound to it.
 PYTHON = f"cp{arm64_python.VERSION.replace('.', '')}"
+# pip, in the environment that this runs in: in one of its own, pip would install packages for the target.
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+BUILD = (*PIP, "wheel", "--quiet", "--no-deps", "--no-build-isolation")
 # A row of `readelf --dyn-syms` of a symbol that another library must define, in whatever version.
 UNVERSIONED = re.compile(r" (?:FUNC|OBJECT|NOTYPE) +GLOBAL +\w+ +UND (?P<name>[^@\s]+)$", re.MULTILINE)
 
@@ -56,23 +66,12 @@ def build(package: str, target: toolchain.Target, work: Path) -> Path:
         environment["SETUPTOOLS_EXT_SUFFIX"] = f".{PYTHON.replace('cp', 'cpython-')}-{target.processor}-linux-musl.so"
     for name in ("CC", "CXX", "CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER"):
         environment.pop(name, None)
-    # Without isolation: in an environment of its own pip would install packages for the target.
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--disable-pip-version-check",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-    ]
     settings = [word for name, value in options.items() for word in ("--config-settings", f"{name}={value}")]
-    run(*pip, *settings, "--wheel-dir", built, PACKAGES[package], environment=environment)
+    run(*BUILD, *settings, "--wheel-dir", built, source(package), environment=environment)
     (wheel,) = built.glob("*.whl")
     if target.has_musl:
-        wheel = musl.adapt(wheel, work / "adapted")
-    else:
+        wheel = musl.adapt(wheel, work / "adapted", target.processor)
+    elif target.zig:
         check_symbols(wheel, work)
     # "auto" is the most compatible tag that holds: auditwheel takes the names of tags of this machine's processor only.
     audit = [
@@ -91,9 +90,17 @@ def build(package: str, target: toolchain.Target, work: Path) -> Path:
     run(*audit, environment={**os.environ, "PATH": beside})
     (wheel,) = audited.glob("*.whl")
     check_tag(wheel, target)
-    publish = ROOT / "dist/publish"
-    publish.mkdir(parents=True, exist_ok=True)
-    return Path(shutil.copy(wheel, publish))
+    return Path(shutil.copy(wheel, PUBLISH))
+
+
+def build_pure(package: str) -> None:
+    """Build the wheel of a package without native code into ``dist/publish``."""
+    run(*BUILD, "--wheel-dir", PUBLISH, source(package))
+
+
+def source(package: str) -> Path:
+    """Return the folder of the package's ``pyproject.toml``."""
+    return ROOT if package == "edgecore" else ROOT / "plugins" / package
 
 
 def check_tag(wheel: Path, target: toolchain.Target) -> None:
@@ -113,11 +120,12 @@ def cmake_options(package: str, target: toolchain.Target, work: Path) -> dict[st
             toolchain.write(
                 target,
                 work / f"{package}-toolchain",
-                python,
+                [*python, flatbuffers_headers(work)],
                 libstdcxx=package == "edgecore" and not target.has_musl,
             )
         ),
         "Python_INCLUDE_DIR": str(python[0]),
+        "FlatBuffers_DIR": str(next(Path("/usr/lib").glob("*/cmake/flatbuffers"))),  # with the flatc of this machine
     }
     if package == "edgecore" and target.has_musl:
         options["EDGECORE_STATIC_NANOBIND"] = "ON"
@@ -126,13 +134,23 @@ def cmake_options(package: str, target: toolchain.Target, work: Path) -> dict[st
     return options
 
 
+def flatbuffers_headers(work: Path) -> Path:
+    """Return a folder with this machine's headers of flatbuffers and no others, which would be of its C library."""
+    folder = work / "include"
+    folder.mkdir(exist_ok=True)
+    link = folder / "flatbuffers"
+    link.unlink(missing_ok=True)
+    link.symlink_to("/usr/include/flatbuffers")
+    return folder
+
+
 def xnnpack(target: toolchain.Target) -> Path:
     """Return the folder of XNNPACK's static libraries for ``target``.
 
     They are those of our tests. For glibc, clang-16 compiled them with the machine's C library: XNNPACK calls nothing
     of it that came after glibc 2.28.
     """
-    get = [sys.executable, PACKAGES["edgecore-xnnpack"] / "native/third_party/get_xnnpack.py"]
+    get = [sys.executable, source("edgecore-xnnpack") / "native/third_party/get_xnnpack.py"]
     if target.has_musl:
         get += ["--toolchain", ROOT / f"cmake/toolchains/{target.processor}-linux-musl.cmake"]
     elif target.processor != platform.machine():
@@ -173,15 +191,17 @@ def main() -> None:
     """Build the wheels that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tags", nargs="*", metavar="TAG", help=f"of {', '.join(toolchain.TARGETS)}")
-    parser.add_argument("--package", action="append", choices=list(PACKAGES), help="only this one")
+    parser.add_argument("--package", action="append", choices=list(PLATFORMS), help="only this one")
     arguments = parser.parse_args()
+    PUBLISH.mkdir(parents=True, exist_ok=True)
+    packages = arguments.package or list(PLATFORMS)
     for tag in arguments.tags or toolchain.TARGETS:
-        target = toolchain.TARGETS[tag]
         work = ROOT / "build/publish" / tag
         work.mkdir(parents=True, exist_ok=True)
-        without = ["edgecore-openvino"] if target.has_musl else []
-        for package in (name for name in arguments.package or PACKAGES if name not in without):
-            print(build(package, target, work).name, flush=True)
+        for package in (name for name in packages if tag in PLATFORMS[name]):
+            print(build(package, toolchain.TARGETS[tag], work).name, flush=True)
+    for package in (name for name in packages if ANY in PLATFORMS[name]):
+        build_pure(package)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,13 @@ from steps import ROOT, Step, output_of, run, run_build
 XNNPACK = "plugins/edgecore-xnnpack/native"
 GET_XNNPACK = f"{XNNPACK}/third_party/get_xnnpack.py"
 CORE = ("runtime_cpp", "cmake", "CMakeLists.txt", "CMakePresets.json", "pyproject.toml", "src/edgecore/format/schema")
-ADDRESS_SANITIZER = "-DCMAKE_CXX_FLAGS=-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all"
-THREAD_SANITIZER = "-DCMAKE_CXX_FLAGS=-fsanitize=thread"
+SANITIZED = "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -gline-tables-only -DNDEBUG"
+"""Options that compile in half the time of RelWithDebInfo's; the sanitizers' reports still name lines."""
+ADDRESS_SANITIZER = (
+    "-DCMAKE_CXX_FLAGS=-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all",
+    SANITIZED,
+)
+THREAD_SANITIZER = "-DCMAKE_CXX_FLAGS=-fsanitize=thread", SANITIZED
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ def native_steps(plugins: dict[str, Plugin]) -> dict[str, Step]:
         ),
         "vulkan-thread": Step(
             "C++ tests of edgecore-vulkan: build, with thread sanitizer",
-            lambda: build_plugin(vulkan, "build/vulkan-thread", THREAD_SANITIZER),
+            lambda: build_plugin(vulkan, "build/vulkan-thread", *THREAD_SANITIZER),
             (*CORE, f"{vulkan.folder}/native"),
             needs=("test-system",),
         ),
@@ -136,16 +141,16 @@ def build_tests(plugins: list[Plugin]) -> None:
 
 def build_with_address_sanitizer(plugins: list[Plugin]) -> None:
     options = "-DEDGECORE_BUILD_TESTS=ON", "-DEDGECORE_BUILD_FUZZERS=ON", "-DEDGECORE_SANITIZE=address,undefined"
-    cmake(".", "build/fuzz", *options, targets=("edgecore_core_test", "edgecore_fuzzers"))
+    cmake(".", "build/fuzz", *options, SANITIZED, targets=("edgecore_core_test", "edgecore_fuzzers"))
     for plugin in plugins:
         fuzzer = f"-DEDGECORE_{plugin.name.upper()}_FUZZ=ON"
-        build_plugin(plugin, f"build/{plugin.name}-address", fuzzer, ADDRESS_SANITIZER, targets=plugin.sanitized)
+        build_plugin(plugin, f"build/{plugin.name}-address", fuzzer, *ADDRESS_SANITIZER, targets=plugin.sanitized)
 
 
 def build_with_thread_sanitizer(xnnpack: Plugin) -> None:
-    options = "-DEDGECORE_BUILD_TESTS=ON", "-DEDGECORE_SANITIZE=thread"
+    options = "-DEDGECORE_BUILD_TESTS=ON", "-DEDGECORE_SANITIZE=thread", SANITIZED
     cmake(".", "build/threads", *options, targets=("host_test",))
-    build_plugin(xnnpack, "build/xnnpack-thread", THREAD_SANITIZER, targets=("edgecore_xnnpack_tests",))
+    build_plugin(xnnpack, "build/xnnpack-thread", *THREAD_SANITIZER, targets=("edgecore_xnnpack_tests",))
 
 
 def build_emulated(xnnpack: Plugin) -> None:

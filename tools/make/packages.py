@@ -71,7 +71,7 @@ def setup_steps() -> dict[str, Step]:
         ),
         "torch-newest": Step(f"{NEWEST[0]} beside .venv (6 GB)", make_torch_newest, after=("venv",)),
         "openvino-2025": Step("OpenVINO 2025 for executorch (50 MB)", install_openvino_2025, after=("openvino",)),
-        **{name: group(name) for name in ("wheel", "lint", "zig", "release")},
+        **{name: group(name) for name in ("wheel", "lint", "zig", "publish", "release")},
     }
 
 
@@ -90,6 +90,7 @@ def install_test_tools() -> None:
     system_packages("chromium", "chromium-driver")  # it shows the pages of reports
     install("--group", "test", "executorch==1.5.1", "transformers", "expecttest")
     install("--no-deps", "ai-edge-model-explorer")  # without the other viewers' adapters: 100 MB
+    install("--no-deps", "onnx2torch")  # without another torchvision
     install("dacite", "flask", "portpicker", "requests", "termcolor", "watchdog")
 
 
@@ -176,8 +177,6 @@ def build_wheel(folder: str) -> Path:
     for old in (ROOT / "dist").glob(f"{name}-*.whl"):
         run("rm", old)
     options = ["--verbose", "--no-deps", "--no-build-isolation", "--wheel-dir", "dist"]
-    if folder != ".":  # the headers of this tree, as in the C++ tests, so that ccache has the objects of both
-        options.append(f"--config-settings=cmake.define.edgecore_DIR={ROOT}/cmake")
     run_build(VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "wheel", *options, f"./{folder}")
     return next((ROOT / "dist").glob(f"{name}-*.whl"), Path(f"dist/{name}-*.whl"))
 

@@ -23,6 +23,7 @@ class Plugin:
     conformance: Sequence[str] | None = None
     cpp_tests: bool = False
     sanitized: Sequence[str] = ()
+    platforms: Sequence[str] = ()
 
     @property
     def folder(self) -> str:

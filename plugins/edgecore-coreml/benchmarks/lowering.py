@@ -1,9 +1,10 @@
-"""Lower the networks of a zoo: processor time with and without that of coremltools, delegates and operators.
+"""Lower the networks of a zoo; print delegates, operators, and processor time with and without coremltools.
 
 python plugins/edgecore-coreml/benchmarks/lowering.py [--zoo FILE] [MODEL ...]
 
-The zoo is that of the tests, or another file with `make(name)` and a dict `ZOO`. It prints a row for each network, and
-ends with status 1 if one takes longer than the limit. A network whose package is not installed is left out.
+The default zoo is `tests/zoo.py`; any other has `make(name)` and a dict `ZOO`, too. The script prints a row for each
+network, and ends with status 1 if one takes longer than the limit. A network whose package is not installed is left
+out.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def main() -> None:
     parser.add_argument("--zoo", type=Path, default=ZOO)
     arguments = parser.parse_args()
     zoo = load_zoo(arguments.zoo)
-    torch.set_num_threads(1)  # the processor time of several would count their waiting, too
+    torch.set_num_threads(1)  # several threads would add their waiting to the processor time
     coremltools = Coremltools()
     lower("ds_cnn", load_zoo(ZOO), coremltools)  # imports coremltools
     print("| network | delegates | operators | outside | lowering | coremltools | bytes |")

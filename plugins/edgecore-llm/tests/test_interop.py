@@ -96,6 +96,7 @@ PRECISIONS = {"float32": Precision(), "8da4w": Precision(linear=4, embedding=8, 
 PROMPT = "    def __init__(self, "
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRECISIONS)
 def test_200_greedy_tokens_are_equal_in_eager_here_and_on_the_peer(name, tmp_path):
     checkpoint, file, prompt = CharacterModel(), tmp_path / "model.pte", tokens_of(PROMPT)

@@ -277,6 +277,7 @@ def test_bytes_of_other_files_are_refused():
             Simulator(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", [convolution(), binary(Op.ADD, DType.FP32)], ids=["convolution", "add"])
 def test_damaged_graphs_are_refused_or_run_and_nothing_is_printed(graph, capfd):
     good = graph.to_bytes()

@@ -4,7 +4,7 @@
 
 Both run in one process and alternate, run by run. Reports two ratios, of the fastest wall-clock times and of the
 smallest CPU times; on a software device, other programs disturb the latter less. First runs include the compilation of
-shaders, which a driver may have kept from an earlier process. `tests/zoo.py` lists the names of models.
+shaders, unless the driver has cached these in an earlier process. `tests/zoo.py` lists the names of models.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_bench_measures_each_kind_of_work():
     done = run("vulkan-bench", "--sizes", 16, "--elements", 1, "--runs", 1, "--fp16", "--json")
     assert done.returncode == 0, done.stderr

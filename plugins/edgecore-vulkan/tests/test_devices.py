@@ -60,6 +60,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lack", SENTENCES)
 def test_what_is_missing_is_one_sentence(lack, tmp_path, saved, monkeypatch):
     make_machine(lack, tmp_path, monkeypatch)

@@ -22,6 +22,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from vulkan_layers import ROWS, Net, quantized
 
 from edgecore_vulkan.quantizer import VulkanQuantizer, get_symmetric_quantization_config
+from edgecore_vulkan.recipes import _best_scales
 
 library = torch.ops.quantized_decomposed
 
@@ -247,3 +248,19 @@ def test_pools_of_int8_equal_those_of_pytorch():
     for actual, expected in zip(got, model(*samples[0]), strict=True):
         bound = 0.02 * (layer(samples[0][0]).max() - layer(samples[0][0]).min())
         assert (torch.from_dlpack(actual) - expected).abs().max() <= bound
+
+
+def test_scales_of_int4_weights_clip_rare_large_weights():
+    """A scale that clips has a smaller squared error than the scale of the largest weight; int8 has no need of it."""
+    groups = torch.randn(16, 8, 32, generator=torch.Generator().manual_seed(0))
+    largest = groups.abs().amax(2)
+
+    def errors(scales, bits):
+        limit = 1 << (bits - 1)
+        integers = (groups / scales.unsqueeze(2)).round().clamp(-limit, limit - 1)
+        return (groups - integers * scales.unsqueeze(2)).square().sum(2)
+
+    chosen = _best_scales(groups, 4)
+    assert (errors(chosen, 4) <= errors(largest / 7, 4)).all()
+    assert errors(chosen, 4).sum() < 0.95 * errors(largest / 7, 4).sum()
+    torch.testing.assert_close(_best_scales(groups, 8), largest / 127)

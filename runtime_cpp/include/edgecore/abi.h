@@ -37,7 +37,7 @@ typedef struct edgecore_header {
 } edgecore_header;
 
 // EDGECORE_HAS is true if the code that filled in the struct at `pointer` knew `member`, so that struct_size covers it.
-// If the member is a function or object pointer, compare it with NULL too before using it.
+// If the member is a function or object pointer, also check that it is not NULL before using it.
 #define EDGECORE_HAS(pointer, member) \
   ((pointer)->header.struct_size >= (uint64_t)((const char *)(&(pointer)->member + 1) - (const char *)(pointer)))
 
@@ -126,7 +126,7 @@ typedef struct edgecore_buffer edgecore_buffer;  // a block of device memory, se
 typedef struct edgecore_tensor {
   edgecore_header header;
   uint32_t flags;
-  int32_t scalar_type;  // element type as a number of the .pte's ScalarType; unlike dl.dtype, it tells quantized types
+  int32_t scalar_type;  // element type: a number of the .pte's ScalarType; dl.dtype cannot express quantized types
   edgecore_dl_tensor dl;
   const uint8_t *dim_order;  // the tensor's dims in the order of memory, outermost first; ndim entries
   const int64_t *max_shape;  // maximum shape of the tensor, for which its memory was planned; ndim sizes
@@ -246,9 +246,9 @@ typedef struct edgecore_host {
   void(EDGECORE_CALL *event_add)(edgecore_scope *scope, edgecore_str name, int64_t debug_id, uint64_t begin,
                                  uint64_t end);
 
-  // Passes a value that an operation inside of a delegate has computed, for debugging. `name` and `debug_id` identify
-  // the operation, as in event_begin. `value` is a dense tensor in host memory, its dims in memory order; the host
-  // copies it. May be called only with the scope of an instance that has EDGECORE_INSTANCE_VALUES in
+  // For debugging, passes to the host a value that an operation inside of a delegate has computed. `name` and
+  // `debug_id` identify the operation, as in event_begin. `value` is a dense tensor in host memory, its dims in memory
+  // order; the host copies it. May be called only with the scope of an instance that has EDGECORE_INSTANCE_VALUES in
   // edgecore_instance_info.flags, during execute, on the thread on which the host called the plugin.
   void(EDGECORE_CALL *event_value)(edgecore_scope *scope, edgecore_str name, int64_t debug_id,
                                    const edgecore_tensor *value);

@@ -94,7 +94,7 @@ typedef struct edgecore_compile_spec {
 typedef struct edgecore_memory_need {
   edgecore_header header;
   uint32_t kind;
-  uint32_t space;  // memory space: 0 is host memory; other numbers are the backend's, as in the file's metadata
+  uint32_t space;  // 0: host memory; other numbers have a meaning that the backend defines, also in the file's metadata
   uint64_t bytes;
   uint64_t alignment;
   edgecore_str shared_group;  // needs of one non-empty group may share one block: only the largest counts
@@ -255,11 +255,11 @@ typedef struct edgecore_backend {
 
   // Prepares the instance for the shapes of `args`. The host calls prepare before the first execute, and again whenever
   // a shape, the flags of a tensor or a number has changed. The dtype, rank and dim order of an argument never change.
-  // When a method is loaded, tensors have their maximum shapes, and numbers have the flag EDGECORE_VALUE_UNKNOWN and no
-  // meaning; before execute, prepare is called again with the actual numbers. prepare checks dtypes, ranks and shapes
-  // of all arguments, calls host->resize for each output (even if the shape is right already, because resize also
-  // refuses read-only outputs), and returns the memory that execute needs. Tensors may have no data yet (NULL). After a
-  // failure the host may call prepare again.
+  // When a method is loaded, tensors have their maximum shapes, and numbers are meaningless and have the flag
+  // EDGECORE_VALUE_UNKNOWN; before execute, prepare is called again with the actual numbers. prepare checks dtypes,
+  // ranks and shapes of all arguments, calls host->resize for each output (even if the shape is right already, because
+  // resize also refuses read-only outputs), and returns the memory that execute needs. Tensors may have no data yet
+  // (NULL). After a failure the host may call prepare again.
   int32_t(EDGECORE_CALL *prepare)(edgecore_instance *instance, const edgecore_value *args, uint64_t arg_count,
                                   uint32_t arg_stride, edgecore_prepared *out, edgecore_error *error);
 
@@ -281,15 +281,15 @@ typedef struct edgecore_backend {
   int32_t(EDGECORE_CALL *state_set_create)(edgecore_program *program, const edgecore_state_set_info *info,
                                            edgecore_state_set **out, edgecore_error *error);
   void(EDGECORE_CALL *state_set_destroy)(edgecore_state_set *state_set);
-  // state_count returns the number of tensors in the set; state_describe describes one. Neither allocates or fails.
+  // state_count returns the number of tensors in the set; state_describe describes one. Neither allocates nor fails.
   uint64_t(EDGECORE_CALL *state_count)(edgecore_state_set *state_set);
   void(EDGECORE_CALL *state_describe)(edgecore_state_set *state_set, uint64_t index, edgecore_state_tensor *out);
   // Gives all tensors of the set their initial values. After a failed execution, or after a failure of reset or
   // import_state, the host calls reset, or import_state for each tensor, before the next execution with the set.
   int32_t(EDGECORE_CALL *reset)(edgecore_state_set *state_set, edgecore_error *error);
   // export_state copies a tensor of the set to row-major bytes, import_state copies it from such bytes; state_describe
-  // states their number. The host checks names, dtypes and shapes before the first import_state, so import_state fails
-  // only if the device fails.
+  // returns the number of these bytes. The host checks names, dtypes and shapes before the first import_state, so
+  // import_state fails only if the device fails.
   int32_t(EDGECORE_CALL *export_state)(edgecore_state_set *state_set, uint64_t index, edgecore_memory_block out,
                                        edgecore_error *error);
   int32_t(EDGECORE_CALL *import_state)(edgecore_state_set *state_set, uint64_t index, edgecore_bytes in,
@@ -302,8 +302,8 @@ typedef struct edgecore_backend {
   // (optional) Functions for tensors in device memory. If edgecore_tensor.buffer is not NULL, the tensor is in a buffer
   // of the device: its data is NULL, and byte_offset counts from the start of the buffer. A value that only delegates
   // of this backend use, all with the same memory_kind, stays on the device: in one buffer, or, if it is a mutable
-  // buffer of the model, in two that swap roles from run to run. A value that a kernel, another backend or the caller
-  // uses as well is copied by the host between a buffer and host memory, which needs create, destroy, map and unmap. If
+  // buffer of the model, in two that swap roles from run to run. If a kernel, another backend or the caller also uses a
+  // value, the host copies it between a buffer and host memory, which needs create, destroy, map and unmap. If
   // buffer_flush and buffer_invalidate are not NULL, the host calls flush after writing to mapped memory, and
   // invalidate before reading from it. `bytes` is the size at the maximum shape, with granule and tail padding. A
   // buffer has at most one mapping at a time, and none while an execution that uses the buffer is pending. Buffers are

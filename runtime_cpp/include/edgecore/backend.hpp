@@ -92,11 +92,11 @@ class Host {
     if (table_->event_add != nullptr) table_->event_add(scope_, to_str(name), debug_id, begin, end);
   }
 
-  // Passes a value that an operation has computed to the host, which copies it. The elements are dense; `shape` lists
-  // the dims from outermost to innermost in memory. If the graph orders the dims differently, preprocess returns that
-  // order in value_dim_orders. `debug_id` as in add_event. `scalar_type` is a number of the .pte's ScalarType, `code`
-  // (EDGECORE_DL_*) and `bits` are its DLPack dtype. May be called only in execute, with the Host of an instance that
-  // has EDGECORE_INSTANCE_VALUES.
+  // Passes to the host a value that an operation has computed; the host copies it. The elements are dense; `shape`
+  // lists the dims from outermost to innermost in memory. If the graph orders the dims differently, preprocess returns
+  // that order in value_dim_orders. `debug_id` as in add_event. `scalar_type` is a number of the .pte's ScalarType,
+  // `code` (EDGECORE_DL_*) and `bits` are its DLPack dtype. May be called only in execute, with the Host of an instance
+  // that has EDGECORE_INSTANCE_VALUES.
   void add_value(std::string_view name, int64_t debug_id, int32_t scalar_type, uint8_t code, uint8_t bits,
                  const std::vector<int64_t> &shape, const void *data) const {
     const size_t rank = shape.size();
@@ -246,7 +246,7 @@ class Arguments {
   }
 
   // Sets the shape of an output. prepare must call resize for each output, even if the shape is right already, because
-  // the host then also refuses outputs that are read-only. May be called only by an instance.
+  // resize also refuses read-only outputs. May be called only by an instance.
   void resize(uint64_t index, const int64_t *shape, int32_t rank) const {
     const int32_t code = host_.table()->resize(host_.scope(), &any_tensor(index), shape, rank, error_);
     if (code != EDGECORE_OK) throw Reported{code};

@@ -112,7 +112,7 @@ class ByteReader {
   // Skips bytes up to the next multiple of `alignment`, counted from the start of the blob.
   void align(uint64_t alignment) { take((alignment - position_ % alignment) % alignment); }
 
-  // Returns the number of bytes that were not read yet.
+  // Returns the number of bytes that have not been read yet.
   uint64_t left() const { return blob_.size - position_; }
 
   // Throws if the blob has bytes that were not read: they follow its last record, so the blob is damaged.

@@ -19,7 +19,7 @@ struct NamedBytes {
   Span<const uint8_t> dim_order;
 };
 
-struct DataTables;  // core/data.cpp
+struct DataTables;  // defined in core/data.cpp
 
 // A verified .ptd file. Immutable; several programs may use it at the same time.
 class DataFile {

@@ -89,7 +89,7 @@ class FileDataLoader final : public SystemDataLoader {
   uint64_t size_ = 0;
   bool has_links_ = false;    // the opened file had a link count above 0, so a count of 0 means that it was deleted
   int64_t modified_[2] = {};  // seconds and nanoseconds
-  std::mutex mutex_;          // for the members below
+  std::mutex mutex_;          // guards the members below
   std::map<Range, Piece> pieces_;
   std::map<const uint8_t *, Range> range_of_;
   uint64_t held_ = 0;  // bytes of all pieces

@@ -17,7 +17,7 @@ class Method;
 struct edgecore_scope {
   const edgecore::Program *program = nullptr;  // NULL for a driver
   edgecore::Method *method = nullptr;          // method that the scope belongs to; NULL for a driver or a program
-  void *context = nullptr;  // the host layer's own pointer; in the scopes of a method MethodConfig::context
+  void *context = nullptr;  // the host layer's own pointer; in a method's scopes, it is MethodConfig::context
 };
 
 namespace edgecore {

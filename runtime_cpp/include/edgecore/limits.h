@@ -16,7 +16,7 @@ struct Limits {
   uint32_t rank = 16;                  // maximum number of dims of a tensor; must be at most 255
   uint64_t tensor_bytes = uint64_t{1} << 40;
   uint64_t planned_bytes = uint64_t{1} << 36;  // maximum bytes of all arenas of one method
-  uint64_t instructions = uint64_t{1} << 24;   // maximum of executed instructions in a run, plus list entries they read
+  uint64_t instructions = uint64_t{1} << 24;   // maximum number of instructions in a run, plus list entries read
 };
 
 }  // namespace edgecore

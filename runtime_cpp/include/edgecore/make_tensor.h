@@ -1,4 +1,5 @@
-// Functions that make tensors: over memory of the application, of a vector, filled with a number, or random.
+// Functions that make tensors: over the application's memory, from a vector, filled with a number, or with random
+// numbers.
 #ifndef EDGECORE_MAKE_TENSOR_H_
 #define EDGECORE_MAKE_TENSOR_H_
 
@@ -26,8 +27,8 @@ class TensorBuilder {
   TensorBuilder &strides(std::vector<int64_t> strides);
   TensorBuilder &dim_order(std::vector<uint8_t> order);
   // Sets the function that frees the memory, at most once and before make(). It is called once, when the builder, its
-  // copies and the last tensor that uses the memory are destroyed, even if make() returned an empty tensor. Without it
-  // the memory must outlive all these tensors.
+  // copies and the last tensor that uses the memory are destroyed, even if make() failed. Without it the memory must
+  // outlive all these tensors.
   TensorBuilder &deleter(std::function<void(void *)> deleter);
   TensorBuilder &fixed_shape();  // resize() refuses the tensor
   TensorBuilder &read_only();    // a method refuses the tensor as an input if its program writes to the input
@@ -36,7 +37,7 @@ class TensorBuilder {
   // reads past the end of a tensor then needs no copy of it.
   TensorBuilder &readable_bytes(size_t bytes);
 
-  // Makes the tensor. It is empty if the settings contradict each other.
+  // Makes the tensor. Fails, see Tensor::check, if the settings contradict each other.
   Tensor make();
 
  private:
@@ -73,18 +74,18 @@ Tensor from_blob(T *data, std::vector<int64_t> shape, std::function<void(void *)
   return for_blob(data, std::move(shape)).deleter(std::move(deleter)).make();
 }
 
-// Returns a copy with another element type. The tensor is empty for conversions that lose information by design: from a
-// float to an integer, and from a number to bool. Tensor::to does these as well.
+// Returns a copy with another element type. Fails, see Tensor::check, for conversions that lose information by design:
+// from a float to an integer, and from a number to bool. Tensor::to supports these conversions.
 Tensor converted(const Tensor &tensor, int32_t scalar_type);
 
-// Makes a row-major tensor over `bytes` bytes at `data`, which live as long as `owner`. The tensor is empty if the
-// shape needs a different number of bytes.
+// Makes a row-major tensor over `bytes` bytes at `data`, which live as long as `owner`. Fails, see Tensor::check, if
+// the shape needs a different number of bytes.
 Tensor tensor_over(std::shared_ptr<void> owner, void *data, size_t bytes, std::vector<int64_t> shape,
                    int32_t scalar_type);
 
 // Take over the memory of a vector, whose elements are in row-major order. Without a shape the tensor has one dim. With
-// a scalar type the elements are converted by converted(). The tensor is empty if the number of elements does not fit
-// the shape.
+// a scalar type the elements are converted by converted(). Fails, see Tensor::check, if the number of elements does not
+// fit the shape.
 template <typename T>
 Tensor make_tensor(std::vector<int64_t> shape, std::vector<T> values) {
   if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> stores bits, not an array of elements
@@ -141,8 +142,8 @@ Tensor empty_like(const Tensor &tensor);
 Tensor empty_strided(std::vector<int64_t> shape, std::vector<int64_t> strides,
                      int32_t scalar_type = ScalarType::kFloat32);
 
-// Set all elements to a number, converted like Tensor::to, and return the tensor. The result is empty if the tensor is
-// read-only.
+// Set all elements to a number, converted like Tensor::to, and return the tensor. Fail, see Tensor::check, if the
+// tensor is read-only.
 Tensor fill(Tensor tensor, double value);
 Tensor fill(Tensor tensor, int64_t value);
 template <typename T>

@@ -25,7 +25,7 @@ struct MethodConfig {
   Allocator *allocator = nullptr;       // holds the Method and its parts; the runtime never frees its memory
   ScratchAllocator *scratch = nullptr;  // provides scratch memory for kernels and delegates; NULL: they have none
   const edgecore_host *host = nullptr;  // NULL: core_services()
-  void *context = nullptr;              // scope->context in host services
+  void *context = nullptr;              // host services receive it as scope->context
   Span<const edgecore_kernel_library *const> kernels;
   Span<const LoadedBackend> backends;
   // The memory of planned tensors: arena i has at least MethodInfo::arena_bytes(i) + kArenaTail bytes at a multiple of

@@ -22,8 +22,8 @@
 
 namespace edgecore {
 
-// The detail of a trace. Each level includes those before it: runs; instructions and the operations inside of
-// delegates; the time of each thread in each parallel loop.
+// The levels of a trace. Each level records more than the one before: runs; then also instructions and the operations
+// inside of delegates; then also the time of each thread in each parallel loop.
 enum class TraceLevel : uint8_t { kCalls, kOperators, kThreads };
 
 // The values that a trace holds in addition to times: none; the outputs of runs; also the results of instructions, and
@@ -54,7 +54,7 @@ struct MethodOptions {
   // run at the same time. Sessions of new_session use the heap and no tracer.
   Allocator *allocator = nullptr;
   ScratchAllocator *scratch = nullptr;
-  EventTracer *tracer = nullptr;  // not with `trace`
+  EventTracer *tracer = nullptr;  // must be NULL if `trace` is true
 };
 
 // How a kernel library is used: for operators that have no kernel yet, or in preference to existing kernels.
@@ -70,10 +70,10 @@ struct TraceInfo {
 
 // A value that an operation inside of a delegate has computed.
 struct OperationValue {
-  size_t delegate;        // index in the method
+  size_t delegate;        // index of the delegate in the method
   std::string operation;  // the backend's name of the operation
   int64_t id;             // the backend's number of the operation, or -1; the file's metadata list names and numbers
-  Tensor value;           // the operation's result, its dims in memory order; empty if the memory limit was reached
+  Tensor value;           // the operation's result, its dims in memory order; Tensor() if the memory limit was reached
 };
 
 // Returns the default Limits, but with at most the machine's physical memory for planned tensors.
@@ -200,8 +200,8 @@ class Module {
 
   // Runs the method with this name. `inputs` has a tensor for each tensor input of the method, in order; set other
   // inputs before, with method(i).set_input. `outputs` receives copies of the tensor outputs. Errors: INVALID_STATE (no
-  // open program, or the method is not loaded), NOT_FOUND, INVALID_ARGUMENT (the number of inputs, an empty tensor, and
-  // the errors of Method::set_input), and the errors of Method::execute.
+  // open program, or the method is not loaded), NOT_FOUND, INVALID_ARGUMENT (a wrong number of inputs, a tensor whose
+  // check() fails, and the errors of Method::set_input), and the errors of Method::execute.
   Status run(StringView method, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error);
 
   // Start and stop recording the times of runs; new events are added to earlier ones, which clear_trace deletes. After
@@ -232,7 +232,7 @@ class Module {
   // backends.
   Status reset(Error &error);
 
-  // Sets options that may change after loading on all delegates of a backend. No method may be running. All names and
+  // Sets, on all delegates of a backend, options that may change after loading. No method may be running. All names and
   // types are checked before the first option is set; if the backend refuses an option, the options before it stay set.
   // Errors: NOT_FOUND (the backend was not added), INVALID_ARGUMENT (name or type), and errors of the backend.
   Status set_options(StringView backend_id, Span<const edgecore_option> options, Error &error);

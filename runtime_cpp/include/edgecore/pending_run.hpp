@@ -29,7 +29,7 @@ class PendingRun {
 
   // Calls start(done), which starts the work and may return before its end. When the work calls done, `finish` makes
   // the results ready; then the host receives EDGECORE_OK, or code and message of the first exception. Returns
-  // EDGECORE_PENDING. If `start` throws, it must not call `done`; the exception leaves this function.
+  // EDGECORE_PENDING. If `start` throws, it must not call `done`; the exception propagates to the caller.
   template <typename Start>
   int32_t begin(const edgecore_execute_info &info, const Start &start, std::function<void()> finish) {
     const auto ended = std::make_shared<std::promise<void>>();

@@ -49,7 +49,7 @@ int32_t edgecore_register_platform(const edgecore_platform *platform);
 void edgecore_set_log_level(int32_t level);
 int32_t edgecore_log_level(void);
 
-// Logs a message of the application. Drops it, as every message, if `level` is below the level of this build
+// Logs a message of the application. Drops it, like every message, if `level` is below the level of this build
 // (EDGECORE_LOG_LEVEL, see log.h) or below edgecore_log_level().
 void edgecore_log(int32_t level, edgecore_str text);
 

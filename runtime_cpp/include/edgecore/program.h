@@ -42,7 +42,7 @@ struct TensorInfo {
 struct ValueInfo {
   StringView name;  // name of the value, such as "x" or "past[0].key"; empty if the file has none
   uint32_t tag = EDGECORE_TAG_NONE;
-  TensorInfo tensor;  // of TAG_TENSOR
+  TensorInfo tensor;  // set if `tag` is EDGECORE_TAG_TENSOR
 };
 
 // One dim of an input or output tensor. If its size is symbolic (`symbol` is not negative), the size is multiple * n +
@@ -94,8 +94,9 @@ class MethodInfo {
   StringView input_name(size_t index) const;
   size_t output_count() const;
   ValueInfo output(size_t index) const;
-  // Return the nesting of the inputs (a tuple of positional and a dict of named arguments) and of the outputs in
-  // tuples, lists and dicts, as JSON from torch.utils._pytree.treespec_dumps; empty if the file does not say.
+  // Return how inputs and outputs are nested in tuples, lists and dicts, as JSON from
+  // torch.utils._pytree.treespec_dumps; empty if the file does not say. The inputs are a tuple of positional and a dict
+  // of named arguments.
   StringView input_containers() const;
   StringView output_containers() const;
   // Describe a dim of input or output tensor `index`. If another toolchain wrote the file, a dim of a dynamic shape has
@@ -104,7 +105,7 @@ class MethodInfo {
   DimInfo output_dim(size_t index, size_t dim) const;
   // Returns the index of the input called `name`. Errors: NOT_FOUND with the names of all inputs.
   Result<size_t> find_input(StringView name, Error &error) const;
-  size_t arena_count() const;  // number n of arenas: arenas 1 to n of the file have the indices 0 to n-1
+  size_t arena_count() const;  // the file numbers arenas from 1; here the indices begin at 0
   uint64_t arena_bytes(size_t index) const;
   size_t delegate_count() const;
   DelegateInfo delegate(size_t index) const;
@@ -123,7 +124,7 @@ class MethodInfo {
 class Program {
  public:
   // Loads and verifies the tables of a .pte file; copies them first unless `tables_in_place` is set. Segments are
-  // loaded when they are needed: a delegate's blob stays until the backend has taken it; constants, initial state and
+  // loaded when they are needed: a delegate's blob stays until the backend releases it; constants, initial state and
   // named data stay as long as the loader. `loader` must outlive the Program and its methods. The Program lives in
   // config.allocator and needs no destruction. Errors: INVALID_PROGRAM (not a .pte, truncated, or inconsistent: the
   // error says what and where), MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version), and the errors of the
@@ -146,7 +147,7 @@ class Program {
 
   bool has_meta() const;  // true if edgecore wrote the file
 
-  // Return true if the methods of the file share the mutable buffer of this name, or any buffer, as its metadata say.
+  // Return true if, by the file's metadata, its methods share the mutable buffer of this name, or any buffer.
   bool shares_state(StringView qualified_name) const;
   bool shares_state() const;
   // Returns the runtime that the file was compiled for: "executorch-1.5" or "edgecore"; empty without metadata.

@@ -58,7 +58,7 @@ struct DeviceState {
   const edgecore_backend *table = nullptr;  // backend of the device; NULL: the buffer is in host memory only
   edgecore_driver *driver = nullptr;
   uint32_t memory_kind = 0;
-  uint64_t bytes = 0;  // of each device buffer
+  uint64_t bytes = 0;  // size of each device buffer
   uint64_t alignment = 0;
   edgecore_buffer *content = nullptr;
   edgecore_buffer *spare = nullptr;  // device buffer that receives the new content in a run; NULL if no method needs it
@@ -105,7 +105,7 @@ class StateStore {
   ~StateStore();  // destroys the state sets and device buffers
 
   // Returns the shared buffer with the name of `wanted`, or, if that is empty, with its memory_id and offset. The first
-  // call creates the buffer with its initial values. Errors: INVALID_PROGRAM, with both methods, if the shared buffer
+  // call creates the buffer with its initial values. Errors: INVALID_PROGRAM (names both methods) if the shared buffer
   // has another dtype, shape or dim order than `wanted`; MEMORY_ALLOCATION_FAILED.
   Result<Buffer *> share(const Buffer &wanted, Error &error);
   // Returns a backend's state set for the method with this name, or for all methods if `method` is empty. The first

@@ -20,10 +20,10 @@ class Tensor {
  public:
   // Makes an empty tensor: no method accepts it, and data() is NULL.
   Tensor() = default;
-  // Makes a row-major tensor of zeros. `scalar_type` is a number of ScalarType. The tensor is empty if there is no such
+  // Makes a row-major tensor of zeros. `scalar_type` is a number of ScalarType. Fails, see check(), if there is no such
   // type, a size is negative, or memory does not suffice.
   Tensor(int32_t scalar_type, std::vector<int64_t> shape);
-  // Copies `values`, which are in row-major order. The tensor is empty if their number does not fit the shape.
+  // Copies `values`, which are in row-major order. Fails, see check(), if their number does not fit the shape.
   template <typename T>
   static Tensor of(std::vector<int64_t> shape, const std::vector<T> &values) {
     return copy_of(scalar_type_of<T>(), std::move(shape), values.data(), values.size());
@@ -35,7 +35,8 @@ class Tensor {
   bool empty() const { return memory_ == nullptr; }
   bool is_failed() const { return problem_ != nullptr; }  // true if a function failed, so that the tensor is empty
 
-  // Returns OK, or if the tensor is empty, the reason. Errors: INVALID_ARGUMENT, MEMORY_ALLOCATION_FAILED.
+  // Returns OK, or an error if this is Tensor() or the result of a failed call. Errors: INVALID_ARGUMENT,
+  // MEMORY_ALLOCATION_FAILED.
   Status check(Error &error) const;
 
   int32_t scalar_type() const { return scalar_type_; }
@@ -49,8 +50,8 @@ class Tensor {
   size_t readable_bytes() const { return readable_; }
   bool read_only() const { return read_only_; }  // true: methods and functions refuse to write to the tensor
   bool resizable() const { return is_resizable_; }
-  // is_contiguous: true if the elements are in row-major order without gaps. is_dense: in any order of the dims without
-  // gaps.
+  // is_contiguous: true if the elements are in row-major order without gaps. is_dense: true if they have no gaps, in
+  // any order of the dims.
   bool is_contiguous() const;
   bool is_dense() const;
 
@@ -68,9 +69,9 @@ class Tensor {
     return scalar_type_ == scalar_type_of<T>() && offset >= 0 ? static_cast<T *>(data()) + offset : nullptr;
   }
 
-  // view, permute, slice and as_strided return a tensor that shares this tensor's memory, and an empty one if the new
-  // shape does not fit. view() needs a contiguous tensor; one size may be -1, which stands for the size that fits.
-  // `offset` and strides count elements from data() on.
+  // view, permute, slice and as_strided return a tensor that shares this tensor's memory. They fail, see check(), if
+  // the new shape does not fit. view() needs a contiguous tensor; one size may be -1, which stands for the size that
+  // fits. `offset` and strides count elements from data() on.
   Tensor view(std::vector<int64_t> shape) const;
   Tensor permute(const std::vector<uint8_t> &dims) const;
   Tensor slice(size_t dim, int64_t begin, int64_t end) const;

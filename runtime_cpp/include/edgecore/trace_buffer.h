@@ -33,8 +33,8 @@ static_assert(sizeof(TraceHeader) == 32);
 
 constexpr uint16_t kTraceVersion = 2;
 constexpr uint16_t kTraceNamed = 0x100;       // bit of TraceKey::kind: TraceKey::id is the hash of a name
-constexpr uint32_t kTraceOpen = UINT32_MAX;   // value of TraceRecord::length: not ended, or 2^32 - 1 ticks or more
-constexpr uint16_t kTraceLater = UINT16_MAX;  // value of TraceKey::instruction: UINT16_MAX or more
+constexpr uint32_t kTraceOpen = UINT32_MAX;   // TraceRecord::length of an event that has not ended, or is too long
+constexpr uint16_t kTraceLater = UINT16_MAX;  // TraceKey::instruction of an instruction with index UINT16_MAX or more
 
 // The identity of an event. For a run, `instruction` is the lower half of the hash of the method's name.
 struct TraceKey {

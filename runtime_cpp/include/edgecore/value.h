@@ -37,8 +37,8 @@ class Value {
   Value(std::vector<bool> bools) : data_(std::move(bools)) {}
   Value(std::vector<Tensor> tensors) : data_(std::move(tensors)) {}
 
-  // Copies a value of the C interface, which must be in host memory. A missing entry of a list of tensors becomes an
-  // empty tensor.
+  // Copies a value of the C interface, which must be in host memory. A missing entry of a list of tensors becomes
+  // Tensor().
   static Value copy_of(const edgecore_value &value);
 
   uint32_t tag() const { return static_cast<uint32_t>(data_.index()); }  // EDGECORE_TAG_*

@@ -144,7 +144,7 @@ class Call {
   // an integer tensor. Returns false after a failure.
   bool check_cast(Type from, Tensor out);
 
-  void *scratch(int64_t bytes);           // returns 64-byte aligned memory until the call ends; NULL after a failure
+  void *scratch(int64_t bytes);           // returns memory for this call, aligned to 64 bytes; NULL after a failure
   void *optional_scratch(int64_t bytes);  // like scratch, but returns NULL without recording a failure
   template <class T>
   T *scratch(int64_t count) {

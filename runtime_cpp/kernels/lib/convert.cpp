@@ -6,8 +6,8 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Do not use edgecore/half.h in kernels: this file is compiled for each instruction set, and its inline functions would
-// have the same names in all of them, and the linker would keep an arbitrary one.
+// Do not use edgecore/half.h in kernels, which are compiled once per instruction set: its inline functions would have
+// the same name in every copy, and the linker would keep an arbitrary one.
 struct Float16 {
   uint16_t bits;
 };

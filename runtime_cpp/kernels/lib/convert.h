@@ -9,7 +9,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
 // Number of elements that kernels convert at a time, in buffers on the stack. The number is small, because a
-// microcontroller has a small stack and on other processors the buffers shall stay in the L1 cache.
+// microcontroller has a small stack and on other processors the buffers should stay in the L1 cache.
 #if EDGECORE_MICROCONTROLLER
 constexpr int64_t kChunk = 32;
 #else

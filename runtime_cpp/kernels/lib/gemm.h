@@ -20,7 +20,7 @@ template <class C>
 struct GemmOut {
   C *data;
   bool add = true;
-  const C *bias = nullptr;  // bias: one number for each of the n columns, or NULL; not together with `add`
+  const C *bias = nullptr;  // one number for each of the n columns, or NULL; ignored if `add` is true
 };
 
 // Computes `count` products of m x k and k x n matrices. Consecutive matrices of operands a, b and c are a_step, b_step

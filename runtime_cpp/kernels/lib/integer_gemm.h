@@ -21,7 +21,7 @@ template <class Value>
 using Packed = int16_t;
 constexpr int64_t kIntegerRows = kTileRows;
 constexpr int64_t kIntegerPanel = kTileVectors * kSumLanes;  // maximum number of columns in a packed panel
-// number of a row's weights widened to int16 at a time; even
+// number of weights of a row that are widened to int16 at a time; must be even
 constexpr int64_t kIntegerDepth = kVectorBytes >= 32 ? 256 : 64;
 static_assert(kIntegerDepth <= kBlockOfProducts);
 #endif
@@ -149,8 +149,8 @@ inline void multiply_weight_rows(Int8Left left, int64_t m, int64_t k, const int1
   }
 }
 
-// Interleaves n elements of two rows as a row of pairs of a panel, with zeros in the rest of the last vector. `second`
-// may be NULL: zeros.
+// Interleaves n elements of two rows to pairs, which form one row of a panel, and fills the last vector with zeros.
+// `second` may be NULL: zeros.
 template <class Value>
 inline void pack_pairs(const Value *first, const Value *second, int64_t n, int16_t *target) {
   const auto pack = [](const Value *low, const Value *high, int16_t *to) {
@@ -213,7 +213,7 @@ void integer_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, co
   const int64_t part = packed_size<Value>(k);
   Packed<Value> *memory = call.scratch<Packed<Value>>(part * workers);
   if (memory == nullptr) return;
-  // If there are too few panels for the threads, split the rows too; each task then packs its panel again.
+  // If there are too few panels for the threads, also split the rows; each task then packs its panel again.
   const int64_t wanted = max_of(1, 4 * workers / (count * panels.count));
   const int64_t splits = workers == 1 ? 1 : min_of(wanted, max_of(1, m / 64));
   const int64_t rows_of_task = round_up((m + splits - 1) / splits, kIntegerRows);

@@ -276,7 +276,7 @@ inline void mve_requantize(const int64_t *sums, int32_t n, int64_t offset, WideF
       "vmul.i32 q0, q0, q3\n"
       "vadd.i32 q0, q0, %[low]\n"
       "vadd.i32 q1, q1, %[high_and_carry]\n"
-      "vpt.u32 cs, q0, %[low]\n"  // next instruction only where the sum of the lower halves has no carry
+      "vpt.u32 cs, q0, %[low]\n"  // execute the next instruction only in lanes where the lower halves' sum has no carry
       "vaddt.i32 q1, q1, %[number]\n"
       "vshl.u32 q0, %[right]\n"
       "vqshl.s32 q1, %[left]\n"

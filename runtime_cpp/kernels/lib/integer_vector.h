@@ -37,7 +37,7 @@ inline namespace EDGECORE_VARIANT {
 #if defined(__SSE2__) || defined(__aarch64__)
 constexpr bool kHasCache = true;
 #else
-constexpr bool kHasCache = false;  // for a microcontroller, whose memory is small, and fast without a cache
+constexpr bool kHasCache = false;  // a microcontroller: its memory is small, and fast even without a cache
 #endif
 
 using Sums = Vector<int32_t>;
@@ -212,7 +212,7 @@ inline Sums multiply_high(Sums v, int32_t multiplier) {
 #endif
 }
 
-// Requantizes as many of n sums as fill whole vectors, by a factor of at most 1. Returns their number.
+// Requantizes the first of n sums, as many as fill whole vectors, by a factor of at most 1. Returns their number.
 inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, Factor factor, Range<int8_t> range,
                                   int8_t *out) {
   typedef int8_t Bytes __attribute__((vector_size(kSumLanes)));

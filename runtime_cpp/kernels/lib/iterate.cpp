@@ -207,7 +207,7 @@ template <class T>
 void copy_items(Call &call, const Loop &loop) {
   constexpr int64_t kItem = sizeof(T);
   constexpr int64_t kGrain = 65536 / kItem;
-  int dense_dim = -1;  // last dim from 1 on along which the source is contiguous; -1: none
+  int dense_dim = -1;  // the last dim d >= 1 along which the source is contiguous; -1: none
   for (int d = 1; d < loop.ndim; ++d) {
     if (loop.strides[d][1] == kItem && loop.sizes[d] >= 4) dense_dim = d;
   }

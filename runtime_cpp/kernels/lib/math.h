@@ -32,8 +32,8 @@ constexpr float kNaN = __builtin_nanf("");
 // Computes exp(x) = 2^n exp(r) with n = round(x / log(2)) and r = x - n log(2), so |r| <= log(2) / 2. A polynomial p
 // approximates exp(r) = 1 + r + r^2 p(r). To round without a rounding instruction (SSE2 has none), add 1.5 * 2^23:
 // floats in [2^23, 2^24) are integers, so the low bits of the sum are n. log(2) is subtracted in two parts, the first
-// with so few bits that its product with n is exact. x is clamped to [-105, 89], where the result is 0 and infinity.
-// NaN passes the clamps and stays NaN. Subnormal results are rounded once, by the last multiplication.
+// with so few bits that its product with n is exact. x is clamped to [-105, 89]; at these limits the result is 0 or
+// infinity. NaN passes the clamps and stays NaN. Subnormal results are rounded once, by the last multiplication.
 EDGECORE_INLINE float exp_of(float x) {
   const float magic = 12582912.0f;
   float c = x < -105.0f ? -105.0f : x;

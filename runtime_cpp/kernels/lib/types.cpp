@@ -77,7 +77,7 @@ Type promote(Type a, Type b) {
     if (size_a != size_b) return size_a > size_b ? a : b;
     return Type::kF32;  // the promoted dtype of fp16 and bf16 is float32
   }
-  if (size_a == size_b) {  // unsigned and signed of one width: the next wider signed type holds both
+  if (size_a == size_b) {  // an unsigned and a signed type of the same width: both fit the next wider signed type
     return size_a == 1 ? Type::kI16 : size_a == 2 ? Type::kI32 : Type::kI64;
   }
   const Type wide = size_a > size_b ? a : b;

@@ -59,7 +59,7 @@ struct Pairs {
 
 // Copies to[i] = from[i * kStep] for i in [0, kCount). With kStep 2, each pair of 32-bit elements is read as a 64-bit
 // integer, whose low half is the first element on a little-endian processor: a narrowing conversion of integers then
-// extracts the first elements with few instructions. So from[2 * kCount - 1] must be readable, too. Only bits are
+// extracts the first elements with few instructions. So even from[2 * kCount - 1] must be readable. Only bits are
 // copied: NaN and subnormals do not change.
 template <int kStep, int kCount, class C>
 inline void copy_block(C *to, const C *from) {

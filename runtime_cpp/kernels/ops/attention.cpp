@@ -134,8 +134,8 @@ class Attention {
     return visible == layout_.width ? sizes_.keys : visible;
   }
 
-  // Applies the mask to a row of scores and computes its softmax in place. As in PyTorch, a row without a key becomes
-  // 0.
+  // Applies the mask to a row of scores and computes its softmax in place. As in PyTorch, a row that attends to no key
+  // becomes 0.
   void weigh_row(int64_t index, int64_t visible, C *row) const {
     const C hidden = static_cast<C>(-kInfinity);
     if (is_causal_) {

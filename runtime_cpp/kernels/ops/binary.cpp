@@ -83,8 +83,9 @@ int32_t run(Call &call, const Binary &binary, Tensor a, Tensor b, const Promotio
                      binary.kind == Kind::kCompare ? ResultKind::kBool : ResultKind::kSame, binary.functions, params);
 }
 
-// Returns the argument alpha of an operator (as in a + alpha * b), or no parameter if `index`, the argument's index, is
-// 0: the operator has no alpha. In a sum of booleans every alpha except 0 counts as 1, as in PyTorch.
+// Returns the argument alpha of an operator (as in a + alpha * b). `index` is the index of the argument; if it is 0,
+// the operator has no alpha, and the result has no parameter. In a sum of booleans every alpha except 0 counts as 1, as
+// in PyTorch.
 Params alpha_of(Call &call, uint64_t index, const Promotion &promotion) {
   Params params;
   if (index == 0) return params;
@@ -175,7 +176,8 @@ template <class C>
 inline C power(C a, C b) {
   return b == C{2} ? a * a : pow_of(a, b);
 }
-// Returns a^b for integers modulo 2^64, by repeated squaring. As in ATen, a negative exponent gives the integer part.
+// Returns a^b for integers modulo 2^64, by repeated squaring. As in ATen, a negative exponent gives the integer part of
+// the power.
 inline int64_t power(int64_t a, int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0;
   uint64_t result = 1;

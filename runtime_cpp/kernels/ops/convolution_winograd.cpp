@@ -18,7 +18,7 @@ constexpr int64_t kTaps = 9;
 constexpr int64_t kChunk = 16;  // number of rows of a left operand that a task transforms together
 
 // Only some rows of tiles are transformed at a time, so that their transformed inputs (kCacheFloats floats) stay in a
-// cache. But they are at least kMinTiles tiles, because each time all filters are transformed again.
+// cache. At least kMinTiles tiles are transformed at a time, because each time all filters are transformed again.
 constexpr int64_t kCacheFloats = 1 << 20;
 constexpr int64_t kMinTiles = 256;
 
@@ -171,9 +171,9 @@ struct Tiles {
   int64_t count() const { return across * down; }
 };
 
-// A copy of some rows of tiles of one input plane, in which inputs at the same place of adjacent tiles are adjacent.
-// Part (a, b) has the inputs in row a < 2 and column b < 4 of all these tiles and of one more row of tiles, because
-// rows 2 and 3 of a tile are rows 0 and 1 of the tile below.
+// A copy of some rows of tiles of one input plane. Inputs at the same place of adjacent tiles are adjacent in the copy.
+// Part (a, b) has the inputs in row a < 2 and column b < 4 of every tile. The copy includes one more row of tiles,
+// because rows 2 and 3 of a tile are rows 0 and 1 of the tile below.
 struct TileInputs {
   int64_t across, part;
   TileInputs(int64_t tiles_across, int64_t rows) : across(tiles_across), part((rows + 1) * tiles_across) {}

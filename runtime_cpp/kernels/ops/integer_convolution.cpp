@@ -1,5 +1,5 @@
 // Convolutions of quantized int8 and int16 values in one and two dims. A transposed convolution is computed as a
-// convolution of an upsampled input: between its elements are zeros (the zero point), as in the padding.
+// convolution of an upsampled input, whose elements are separated by zeros (the zero point, as in the padding).
 #include "ops/integer_convolution.h"
 
 #include "lib/integer_gemm.h"

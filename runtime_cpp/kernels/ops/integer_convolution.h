@@ -27,7 +27,7 @@ template <class Value>
 struct IntegerConvolution {
   IntegerAxis y, x;
   int64_t batch, inputs, outputs, groups;  // numbers of images, input channels, output channels, groups
-  int32_t zero_point;                      // zero point of the input, which the padding has too; 0 for int16
+  int32_t zero_point;                      // zero point of the input and its padding; 0 for int16
   const Value *input;
   const int8_t *weight;  // int8 weights of shape [outputs, inputs / groups, y.kernel, x.kernel]
   Range<Value> range;
@@ -58,7 +58,8 @@ inline Position divide(int64_t index, int64_t columns) {
   return {static_cast<int64_t>(row), index - static_cast<int64_t>(row) * columns};
 }
 
-// Runs a convolution whose groups have one input channel, and whose input is not upsampled. In integer_depthwise.cpp.
+// Runs a convolution whose groups have one input channel, and whose input is not upsampled. Defined in
+// integer_depthwise.cpp.
 template <class Value>
 void convolve_depthwise(Call &call, const IntegerConvolution<Value> &c, const Channels<Value> &channels);
 

@@ -6,7 +6,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Returns how many different remainders multiples of `step` have when they are divided by `stride`.
+// Returns the number of different remainders that the multiples of `step` leave when divided by `stride`.
 int64_t remainders(int64_t step, int64_t stride) {
   int64_t divisor = stride;
   for (int64_t rest = step % stride; rest != 0;) {
@@ -75,7 +75,7 @@ class Depthwise {
                     64);
   }
 
-  // Writes, for each tap or pair of taps, the offset in the planes of the first output's element in a block.
+  // For each tap or pair of taps, writes the offset in the planes of the element that a block's first output reads.
   void find_offsets(ptrdiff_t *offsets) const {
     for (int64_t ty = 0; ty < c_.y.kernel; ++ty) {
       const int64_t y = ty * c_.y.dilation;
@@ -131,8 +131,8 @@ class Depthwise {
 
   static constexpr int64_t kMaxColumns = 1024;  // maximum number of columns of a block of outputs
   static constexpr int64_t kBlock = (kHasCache ? 24576 : 1024) / sizeof(Element);
-  static constexpr int64_t kStep = kTapsOfElement == 1 ? 12 : max_of(kSumLanes, 4);  // sums computed together
-  static constexpr int64_t kBatch = (kHasCache ? 256 : 64) / kStep * kStep;          // sums requantized together
+  static constexpr int64_t kStep = kTapsOfElement == 1 ? 12 : max_of(kSumLanes, 4);  // number of sums computed together
+  static constexpr int64_t kBatch = (kHasCache ? 256 : 64) / kStep * kStep;          // number requantized together
 
   static Element element(Value first, Value second) {
     if constexpr (kTapsOfElement == 1) return first;
@@ -199,7 +199,8 @@ class Depthwise {
     }
   }
 
-  // Writes pairs of inputs, of two adjacent taps, from a padded row in whole vectors. The stride is 1, or 2 undilated.
+  // From a padded row, writes pairs of inputs for two adjacent taps, a whole vector at a time. The stride must be 1, or
+  // 2 without dilation.
   void pair_up(const Value *line, int32_t *target) const {
     if (c_.x.stride == 1) {
       const Value *second = line + c_.x.dilation;

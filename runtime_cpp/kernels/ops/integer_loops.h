@@ -67,7 +67,7 @@ void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
       row(first + begin, 1, second + begin, 1, static_cast<ptrdiff_t>(end - begin), target + begin);
     });
   } else {
-    const int last = shape.ndim - 1;  // at least 0, because a result without dims is plain (is_plain)
+    const int last = shape.ndim - 1;  // at least 0: is_plain is true for a result without dims
     call.parallel(shape.numel() / width, kGrain / width + 1, [&](int64_t begin, int64_t end, int64_t) {
       for (auto i = static_cast<ptrdiff_t>(begin); i < static_cast<ptrdiff_t>(end); ++i) {
         ptrdiff_t rest = i;
@@ -175,7 +175,7 @@ void for_softmax_rows(Call &call, Tensor input, Tensor table, Tensor out, const 
         terms[j] = term(entries, largest - row[j]);
         sum += static_cast<uint32_t>(terms[j]);
       }
-      if (sum < kOne) sum = kOne;  // not 0, by which finish() divides: a damaged file's result may overwrite the table
+      if (sum < kOne) sum = kOne;  // not 0, because finish() divides by it: a damaged file may overwrite the table
       finish(terms, n, sum, y + i * n);
     }
   });
@@ -215,7 +215,8 @@ int32_t run_mul(Call &call) {
   return call.status();
 }
 
-// Requantizes sums over the last dims, whose number is argument 1. For a mean, the factor divides by the element count.
+// Sums over the last dims (argument 1 is their number) and requantizes. For a mean, the factor divides by the element
+// count.
 template <class Value>
 int32_t run_mean(Call &call) {
   Arguments<Value> next(call, 3);

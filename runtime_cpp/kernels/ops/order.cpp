@@ -163,7 +163,7 @@ int32_t tril_out(const edgecore_call *raw) {
   const int64_t columns = self.size(self.ndim() - 1);
   const int64_t item = item_size(self.type());
   for (int64_t r = 0; r < out.numel() / columns; ++r) {
-    int64_t kept;  // number of entries at the start of the row to copy; the others become 0
+    int64_t kept;  // number of entries copied from the start of the row; the others become 0
     if (__builtin_add_overflow(r % rows + 1, diagonal, &kept)) kept = INT64_MAX;
     kept = kept < 0 ? 0 : kept > columns ? columns : kept;
     char *to = result.data() + r * columns * item;

@@ -139,7 +139,7 @@ struct PositionOf<float> {
 template <class C>
 using Position = typename PositionOf<C>::Type;
 
-// Where line[i] is larger than best[i], or NaN, sets best[i] = line[i], and best_at[i] to its position in the image,
+// Where line[i] is NaN or larger than best[i], sets best[i] = line[i], and best_at[i] to its position in the image,
 // first + i * step. `length` must be a multiple of the vector length.
 template <class C>
 void update_max(const C *line, int64_t length, Position<C> first, Position<C> step, C *best, Position<C> *best_at) {

@@ -32,8 +32,8 @@ int64_t clamped(C x, Range range) {
   return x > min ? x < max ? static_cast<int64_t>(x) : range.max : range.min;
 }
 
-// Returns a view of the scales or zero points `parameters` that broadcasts to a tensor with ndim dims. It has one entry
-// for each index of `axis`, or a single entry if axis is -1.
+// `parameters` are scales or zero points: one for each index of `axis`, or a single one if axis is -1. Returns a view
+// of them that broadcasts to a tensor with ndim dims.
 TensorView broadcast_along(Tensor parameters, int axis, int ndim) {
   Shape shape;
   for (int d = 0; d < ndim; ++d) shape.push(d == axis ? parameters.numel() : 1);
@@ -135,7 +135,7 @@ bool check_types(Call &call, Tensor real, Tensor quantized) {
          call.check(is_integral(quantized.type()), "the quantized tensor must have an integer dtype");
 }
 
-// Returns the number in a tensor with one element, a scale or a zero point.
+// Returns the only element of a tensor: a scale or a zero point.
 double single_value(Call &call, Tensor t) {
   double value = 1;
   if (!call.check(!call.failed() && t.numel() == 1, "scale and zero_point must have one element each")) return value;

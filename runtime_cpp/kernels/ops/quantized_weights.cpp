@@ -9,7 +9,7 @@ namespace {
 // stored as entry + 8. 2 bits: four entries per byte, the first in the lowest bits, stored as entry + 2.
 struct Weights {
   const uint8_t *bytes = nullptr;
-  bool is_signed = true;  // for 8 bits: true: the entries are int8, false: uint8
+  bool is_signed = true;  // for 8 bits: true if the entries are int8, false if uint8
   int64_t bits = 8;
   int64_t rows = 0;
   int64_t width = 0;  // number of entries in a row of the weight

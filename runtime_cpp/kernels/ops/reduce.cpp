@@ -184,9 +184,9 @@ struct All {
 };
 
 // Computes m outputs of a reduction: acc[i] becomes the reduction of the input elements of output i. `input` is the
-// address of the first input element of output 0; each next output's is `stride` bytes further. If the caller
-// passes `prepare`, prepare(x, n, columns) transforms n loaded elements in place before they are reduced: if `columns`
-// is true, x[i] is an input element of output i; otherwise all n elements belong to output 0.
+// address of the first input element of output 0; the next output's first input element is `stride` bytes further on.
+// If the caller passes `prepare`, prepare(x, n, columns) transforms n loaded elements in place before they are reduced:
+// if `columns` is true, x[i] is an input element of output i; otherwise all n elements belong to output 0.
 struct NoPrepare {};
 template <class Op, class C, class Prepare = NoPrepare>
 void fold(const Reduction &r, Type type, const char *input, int64_t stride, int64_t m, typename Op::Accumulator *acc,

@@ -175,7 +175,8 @@ C mean_of(C sum, int64_t count) {
 }
 
 // Combines each entry of `source` with the element of `out`, a copy of self, that its index selects. Without
-// include_self, an element's first entry replaces it. `counts` has the number of combined values for each element.
+// include_self, the first entry for an element replaces the element. `counts` has the number of combined values for
+// each element.
 template <class C>
 void scatter_reduce(Call &call, Tensor out, Tensor index, int dim, Tensor source, Reduction reduction,
                     int64_t *counts) {

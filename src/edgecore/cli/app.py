@@ -34,7 +34,9 @@ from edgecore.cli.commands import (
     track,
     verify,
 )
-from edgecore.cli.common import complain, debugging, sentence
+from edgecore.cli.common import complain, debugging, report_interrupt, sentence
+from edgecore.processes.interrupts import raise_at_signals
+from edgecore.progress import shown
 
 _SECTIONS = {
     "Compile and run": (compile, run, bench, bundle),
@@ -54,6 +56,14 @@ def _name(command: ModuleType) -> str:
 
 class _Sections(TyperGroup):
     """Shows the commands by section."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command and show its progress; typer alone would end it silently at Ctrl-C."""
+        try:
+            with shown():
+                return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise typer.Exit(report_interrupt(interrupt)) from interrupt
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands in the order of the help's sections; by default typer sorts them."""
@@ -108,6 +118,7 @@ _BUILT_IN = len(app.registered_commands)
 
 def run_command_line() -> None:
     """Run the command line of this process, and end the process with the exit status."""
+    raise_at_signals()
     # Remove --debug before typer parses the arguments, because it is accepted at any position.
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
@@ -116,6 +127,8 @@ def run_command_line() -> None:
             app(arguments, prog_name="edgecore")
         finally:
             sys.stdout.flush()
+    except KeyboardInterrupt as interrupt:
+        sys.exit(report_interrupt(interrupt))
     except BrokenPipeError:
         # The reader, such as `head`, closed the pipe. Redirect stdout so that the flush at exit fails silently.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Describe the delegate blobs of a file for `edgecore inspect --blobs`, with the compiler plugins of their backends."""
+"""Describe the delegate blobs of a file for `edgecore inspect --blobs`. Each backend's compiler describes its blobs."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import mmap
+import signal
 import sys
 import traceback
 import warnings
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.status import Status
 
 from edgecore.errors import (
     CalibrationMissing,
@@ -27,6 +27,7 @@ from edgecore.errors import (
     PrecisionWarning,
     QuantizationWarning,
 )
+from edgecore.processes.interrupts import Interrupted
 
 if TYPE_CHECKING:
     from edgecore.format import BpteFile, PtdFile, PteFile
@@ -45,6 +46,15 @@ Model = Annotated[
         metavar="MODEL",
         help="A .pt2 file of torch.export; module:function, which returns (model, example_inputs[, dynamic_shapes]); "
         "or torchvision:NAME, timm:NAME, transformers:NAME.",
+    ),
+]
+InputShapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input-shape",
+        metavar="[NAME=]SHAPE",
+        help="Shape of an example input instead of MODEL's own, such as 1x3x192x192. May be repeated: shapes without "
+        "NAME are in the order of the inputs.",
     ),
 ]
 LoadOptions = Annotated[
@@ -85,7 +95,7 @@ def complain(text: str) -> None:
 
 
 def sentence(error: Exception) -> str:
-    """Format an exception as one sentence for users; the text of an `EdgecoreError` is one already."""
+    """Format an exception as one sentence for users. The text of an `EdgecoreError` already is a sentence."""
     text = " ".join(str(error).split())
     if isinstance(error, CalibrationMissing):
         recipe = text.partition(" needs calibration")[0]
@@ -95,6 +105,15 @@ def sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return f"unexpected {type(error).__name__}: {text} (--debug shows where)"
+
+
+def report_interrupt(interrupt: KeyboardInterrupt) -> int:
+    """Print one line about Ctrl-C or another signal on stderr, and return the exit status of the command."""
+    if debugging():
+        traceback.print_exception(interrupt)
+    known = interrupt if isinstance(interrupt, Interrupted) else Interrupted(signal.SIGINT)
+    complain(known.word)
+    return known.status
 
 
 def debugging() -> bool:
@@ -158,15 +177,6 @@ def _show_warning(show: Callable[..., None], message: Warning | str, category: t
 def print_json(value: Any) -> None:
     """Print `value` as JSON on stdout."""
     print(json.dumps(value, indent=2))
-
-
-@contextmanager
-def progress(text: str) -> Iterator[Status]:
-    """Show an animated line with `text` while the block runs. Print nothing if stderr is not a terminal."""
-    # The module's console `stderr` looks up sys.stderr at each write, so it would follow a redirection in the block. A
-    # console with file=sys.stderr keeps writing to the terminal.
-    with Console(file=sys.stderr, highlight=False).status(text) as status:
-        yield status
 
 
 def read_any(path: Path) -> PteFile | PtdFile | BpteFile:
@@ -263,7 +273,7 @@ def parse_load_options(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]
     options: dict[str, dict[str, Any]] = {}
     for text in texts or ():
         name, values = parse_backend(text)
-        if not values:  # a backend name without options changes nothing: the file says which backends it needs
+        if not values:  # skip a backend name without options: the file itself says which backends it needs
             raise typer.BadParameter(f"{text!r} is not NAME:key=value,...", param_hint="--backend")
         options.setdefault(name, {}).update(values)
     return options

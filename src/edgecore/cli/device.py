@@ -1,4 +1,4 @@
-"""`edgecore profile --device`: profile a file on another device, with the inputs that it would have here."""
+"""`edgecore profile --device`: profile a file on another device, with the same inputs as on this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgecore.cli.common import complain, progress, read_file
+from edgecore.cli.common import complain, read_file
+from edgecore.progress import task
 
 if TYPE_CHECKING:
     from edgecore.cli.commands.profile import ProfileArguments
@@ -18,10 +19,10 @@ def profile_there(arguments: ProfileArguments, method: str) -> Profile:
     from edgecore.devtools.remote import connect, profile_on
 
     file, device, runs, warmup = arguments.file, arguments.device or "", arguments.runs, arguments.warmup
-    with tempfile.TemporaryDirectory() as folder, progress(f"connecting to {device}") as status:
-        connection = connect(device, status.update)
+    with tempfile.TemporaryDirectory() as folder, task(f"profiling on {device}") as work:
+        connection = connect(device, work.describe)
         inputs = arguments.inputs or random_inputs(file, method, Path(folder))
-        status.update(f"running {method} {warmup + runs} times on {device}")
+        work.describe(f"running {method} {warmup + runs} times")
         return profile_on(
             connection,
             file,

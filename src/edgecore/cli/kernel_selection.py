@@ -60,7 +60,7 @@ class Selection:
     def mask(self) -> int:
         """Return the dtypes for which the kernels must be compiled: bit n for ScalarType n.
 
-        The result has also the dtypes in which kernels compute intermediate values: float32 for all floating-point
+        The result also contains the dtypes in which kernels compute intermediate values: float32 for all floating-point
         dtypes, int64 for integers and booleans, and the dtype of the real part for complex dtypes.
         """
         used = set().union(*self.dtypes.values())

@@ -14,18 +14,32 @@ from typing import Any
 import typer
 
 from edgecore.cli.common import complain
+from edgecore.cli.input_shapes import parse_shapes, reshaped
 from edgecore.errors import CompileError, EdgecoreError
 
 Loaded = tuple[Any, Any, Any]
 """A loaded model: (module or exported program, example inputs or None, dynamic shapes or None)."""
 
 
-def load_model(model: str) -> Loaded:
+def load_model(model: str, input_shapes: Sequence[str] | None = None) -> Loaded:
     """Load a `.pt2` file, make a network of a library, or call a function `module:function`.
 
+    Args:
+        model: The model, as the user names it.
+        input_shapes: Values of `--input-shape`: shapes of example inputs that replace the model's own.
+
     Raises:
-        CompileError: The file, module or function does not exist, or the function returns something else.
+        CompileError: The file, module or function does not exist, the function returns something else, or the model
+            does not accept the shapes.
     """
+    if not input_shapes:
+        return _load(model)
+    parse_shapes(input_shapes)  # report a malformed shape before the model is loaded
+    source, inputs, dynamic_shapes = _load(model)
+    return source, reshaped(model, source, inputs, input_shapes), dynamic_shapes
+
+
+def _load(model: str) -> Loaded:
     if model.endswith(".pt2"):
         if not Path(model).is_file():
             raise CompileError(f"{model} does not exist")

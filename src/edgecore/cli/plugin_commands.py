@@ -29,7 +29,7 @@ def add(app: typer.Typer, built_in: int, arguments: Sequence[str]) -> None:
         BackendAmbiguous: Several packages provide the called command.
         BackendBroken: The package's command cannot be imported.
     """
-    del app.registered_commands[built_in:], app.registered_groups[:]  # an earlier call added them
+    del app.registered_commands[built_in:], app.registered_groups[:]  # an earlier call has added the commands
     taken = {command.name for command in app.registered_commands}
     called = next((argument for argument in arguments if not argument.startswith("-")), None)
     if called in taken:
@@ -48,7 +48,7 @@ def add(app: typer.Typer, built_in: int, arguments: Sequence[str]) -> None:
 
 
 def _stub() -> None:
-    """Stand for a package's command in the help of `edgecore`, which never calls it."""
+    """Placeholder that shows a package's command in the help of `edgecore`; it is never called."""
 
 
 def _load(app: typer.Typer, provider: Provider) -> None:

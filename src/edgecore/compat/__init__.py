@@ -32,7 +32,7 @@ _MODULES = {
 
 
 class _Alias(MetaPathFinder, Loader):
-    """Imports a module of `edgecore.executorch` by its name in `edgecore.compat`: one module with two names."""
+    """Imports a module of `edgecore.executorch` under its name in `edgecore.compat`, as the same module object."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

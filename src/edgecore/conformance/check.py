@@ -32,7 +32,8 @@ class Check:
         seconds: Time limit between two calls of `BackendUnderTest.trying`. A check that exceeds it counts as hanging.
         needs_run: True if the check executes delegates. The suite skips it if this machine cannot run them.
         in_process: The reason that the check needs the runtime in the suite's own process. If the suite runs files by
-            an external command (`run(runner=...)`), it skips the check with this reason. Empty: the command suffices.
+            an external command (`run(runner=...)`), it skips the check with this reason. Empty if the external command
+            suffices.
     """
 
     name: str

@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the part of the plugin that adds tests if `--edgecore-backend` is given."""
+    """If `--edgecore-backend` is given, register the part of the plugin that adds tests."""
     if config.getoption("edgecore_backend"):
         config.pluginmanager.register(_plugin(), "edgecore-conformance-checks")
 
@@ -35,7 +35,7 @@ def _plugin() -> Any:
     from edgecore.errors import BackendError
 
     class Backend(pytest.Collector):
-        """The tests of a backend. They report the results of one run of the suite, which the first test starts."""
+        """The tests of a backend. The first test starts a run of the suite; each test reports one of its results."""
 
         def prepare(self, quick: bool) -> list[pytest.Item]:
             self.settings = make_settings(self.name, quick=quick)
@@ -58,7 +58,7 @@ def _plugin() -> Any:
             while check not in self.done:
                 row = next(self.rows)
                 self.done[row.name] = row
-                if row.name == "installation/start":  # no worker process starts: each test reports this failure
+                if row.name == "installation/start":  # if no worker process starts, each test reports this failure
                     return row
             return self.done[check]
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree
 
+from edgecore.files import write_file
+
 Outcome = Literal["passed", "failed", "skipped"]
 
 _WIDTH = 120
@@ -58,7 +60,7 @@ class Report:
             mark = {"passed": "ok     ", "failed": "FAILED ", "skipped": "skipped"}[row.outcome]
             head = f"  {mark} {row.name.removeprefix(group + '/')}"
             text = f"{head}: {row.detail}" if row.detail else head
-            # Wrap the text of failed checks, which is read in full; keep every other result on one line.
+            # Wrap the texts of failed checks, which users read in full; print every other result on one line.
             width = _WIDTH if row.outcome == "failed" else max(_WIDTH, len(text) + 1)
             lines += textwrap.wrap(text, width, subsequent_indent=" " * 10, break_long_words=False) or [text]
         return "\n".join([*lines, self.summary()])
@@ -72,7 +74,7 @@ class Report:
     def to_json(self, path: str | Path) -> None:
         """Write the report as JSON: `{backend, ok, rows: [{name, group, outcome, detail, seconds}]}`."""
         content = {"backend": self.backend, "ok": self.ok, "rows": [asdict(row) for row in self.rows]}
-        Path(path).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_file(path, json.dumps(content, indent=2) + "\n")
 
     def to_junit(self, path: str | Path) -> None:
         """Write the report as JUnit XML: a test suite with one test case for each check."""
@@ -95,7 +97,7 @@ class Report:
             else:
                 kind = "failure" if row.outcome == "failed" else "skipped"
                 ElementTree.SubElement(case, kind, message=_printable(row.detail))
-        ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+        write_file(path, ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True))
 
 
 def _printable(text: str) -> str:

@@ -134,7 +134,7 @@ def check_budget(
         file: The `.pte` or `.bpte`.
         expectation: The `.toml` with the limits. Paths in it are relative to its folder.
         data: `.ptd` files that the runs need.
-        arguments: Takes a loaded method and the path of its file; returns the inputs of the runs.
+        arguments: Function that takes a loaded method and the path of its file, and returns the inputs of the runs.
 
     Returns:
         One sentence for each exceeded limit, with both numbers.
@@ -177,7 +177,7 @@ def _known(value: Any, file: Path, key: str) -> Any:
 def _operators(
     measured: Mapping[str, Any], operators: Sequence[Operator], limits: Mapping[str, Any], file: Path
 ) -> list[str]:
-    """Check operators on edgecore's kernels against the limit `allowed`, and all operators against `forbidden`."""
+    """Check limits on operators: `allowed` ones may run on kernels, `forbidden` ones must not occur."""
     broken = []
     if "allowed" in limits:
         for name, count in measured["kernel_operators"].items():
@@ -261,7 +261,7 @@ def write_expectation(measured: Mapping[str, Any]) -> str:
         f"allowed = {json.dumps(list(measured['kernel_operators']))}  # what kernels may compute",
     ]
     if measured["delegated"] is not None:
-        share = int(measured["delegated"] * 10_000) / 10_000  # round down: the measured file itself must pass
+        share = int(measured["delegated"] * 10_000) / 10_000  # round down, so that the measured file itself passes
         lines.append(f"min_delegated = {share}")
     allowed, count = json.dumps(list(measured["delegates"])), sum(measured["delegates"].values())
     return "\n".join([*lines, "", "[delegates]", f"allowed = {allowed}", f"max_count = {count}", ""])

@@ -30,7 +30,7 @@ def program_file(program: Any) -> PteFile:
 
 
 def dump_file(trace: Any, program: Any = None) -> ETDump:
-    """Return the ETDump of a trace: the path or bytes of an ETDump, or of trace records of firmware.
+    """Convert a trace to an ETDump. The trace is the path or bytes of an ETDump, or of trace records of firmware.
 
     Args:
         trace: The trace.

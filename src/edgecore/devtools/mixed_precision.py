@@ -21,6 +21,7 @@ from edgecore.devtools.profiling import profile
 from edgecore.errors import EdgecoreError, QuantizationWarning
 from edgecore.ir.program.copying import unchanged_buffers
 from edgecore.numerics.quality import LayerQuality
+from edgecore.progress import Task, task
 from edgecore.quantize import samples as read_samples
 from edgecore.recipe import Recipe
 
@@ -32,7 +33,7 @@ class Step:
     Attributes:
         skip: The modules that stay in floating point.
         score: The program's metric on this machine.
-        kept: True if the search continued from these modules.
+        kept: True if the search continued with these modules in floating point.
         bytes: Size of the file.
     """
 
@@ -76,7 +77,7 @@ class Suggestion:
 
     @property
     def recovered(self) -> float:
-        """Share of the metric's loss by quantization that the suggestion recovers, from 0 to 1; 1 without a loss."""
+        """Share, from 0 to 1, of the score lost by quantization that the suggestion recovers; 1 if nothing was lost."""
         lost = self.float_score - self.quantized_score
         if lost <= 0:
             return 1.0
@@ -117,10 +118,9 @@ def suggest(
     The search first measures in eager mode how much noise each quantized layer adds to the noise of its inputs, and
     tries the noisiest layers first. Each step compiles the model with one more module in floating point, scores the
     program on this machine, and measures the noise of the other layers again. A module that does not raise the score
-    is quantized again, but the following steps include it, because two damaged layers may help only together. Once
-    such a group helps, each member without which the score does not fall is quantized again. Operators directly in a
-    module with submodules, such as the addition of a residual block, can be left in floating point only with the whole
-    module.
+    is quantized again, but the following steps include it, because two damaged layers may help only together. Once such
+    a group helps, each member is quantized again if the score does not fall. Operators directly in a module with
+    submodules, such as the addition of a residual block, can be left in floating point only with the whole module.
 
     Args:
         model: The float model, in eval mode.
@@ -163,7 +163,7 @@ def suggest(
     def build(skip: tuple[str, ...]) -> tuple[Any, float]:
         chosen = _with_skip(recipe, skip)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", QuantizationWarning)  # hide accuracy warnings: the search measures it
+            warnings.simplefilter("ignore", QuantizationWarning)  # the search measures the loss itself
             program = edgecore.compile(model, inputs, backends=backends, quantize=chosen, calibration=calibration)
         loaded = edgecore.load(program.buffer, trust=True)
         return program, measured(on_device(loaded))
@@ -222,6 +222,10 @@ class _Search:
 
     def run(self, candidates: int, max_drop: float) -> None:
         """Try at most `candidates` modules; stop once a program is good enough."""
+        with task("trying modules in floating point", candidates) as work:
+            self._try(candidates, max_drop, work)
+
+    def _try(self, candidates: int, max_drop: float, work: Task) -> None:
         waiting: list[str] = []  # tried modules that have not raised the score so far
         tried: set[str] = set()
         ranking = self.suggestion.sensitivity
@@ -230,6 +234,7 @@ class _Search:
             if module is None:
                 break
             tried.add(module)
+            work.describe(module)
             while self._count((*self.skip, *waiting, module)) > self.limit:
                 waiting.pop(0)
             is_kept, program = self._attempt((*self.skip, *waiting, module))
@@ -241,9 +246,10 @@ class _Search:
                 waiting = []
             elif not waiting or self._is_equal() or not self._attempt((*self.skip, module))[0]:
                 waiting.append(module)
+            work.advance()
 
     def _attempt(self, modules: tuple[str, ...], or_equal: bool = False) -> tuple[bool, Any]:
-        """Compile with these modules in floating point; keep the set if its score is higher (`or_equal`: not lower)."""
+        """Compile with these modules in floating point; adopt them if the score is higher (`or_equal`: not lower)."""
         suggestion = self.suggestion
         program, score = self.build(modules)
         is_kept = score > suggestion.score or (or_equal and score == suggestion.score)
@@ -270,12 +276,12 @@ def _with_skip(recipe: Recipe, skip: tuple[str, ...]) -> Recipe:
 
 
 def _inside(skip: Iterable[str], modules: Iterable[str]) -> int:
-    """Count the modules that `skip` names, or that lie inside a module of `skip`."""
+    """Count the modules that `skip` names, and those inside a module that `skip` names."""
     return sum(any(f"{module}.".startswith(f"{outer}.") for outer in skip) for module in modules)
 
 
 def _noise(layers: Iterable[LayerQuality]) -> dict[str, float]:
-    """Return module -> power of the noise that quantizing it adds, relative to the power of its float result."""
+    """Map each module to the power of the noise that quantizing it adds, relative to the power of its float result."""
     noise: dict[str, float] = {}
     for row in layers:
         if not row.module or row.scheme.startswith("float"):
@@ -300,7 +306,7 @@ def _arguments(inputs: Any) -> tuple[Any, ...]:
 
 
 def _times(programs: Sequence[Any], inputs: Any, runs: int) -> tuple[float, float]:
-    """Return the median milliseconds per run of two programs. They run in turns, so that both see the same load."""
+    """Return the median milliseconds per run of two programs, which run alternately under the same load."""
     times: list[list[float]] = [[], []]
     values = [arg.detach().numpy() if isinstance(arg, torch.Tensor) else arg for arg in _arguments(inputs)]
     with tempfile.TemporaryDirectory() as folder:

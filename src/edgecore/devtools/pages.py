@@ -34,12 +34,14 @@ def profile_page(profile: Profile) -> str:
     rows, place = _operators(runs)
     every = [run.duration for run in profile.trace.runs]
     shown = sorted(profile.trace.runs, key=lambda run: run.duration)[len(every) // 2]
+    memory = memory_views(profile.pte, profile.method)
     spread = f"fastest {min(every) / 1e6:.3f} ms, slowest {max(every) / 1e6:.3f} ms"
     content = {
         "facts": [
             ("file", f"{profile.file}, method {profile.method}"),
             ("a run", f"median of {len(every)} runs {statistics.median(every) / 1e6:.3f} ms, {spread}"),
             *profile.conditions(),
+            *((f"memory, {view['name']}", needs(view)) for view in memory),
         ],
         "warnings": _warnings(profile, runs),
         "runs": every,
@@ -48,7 +50,7 @@ def profile_page(profile: Profile) -> str:
         "graph": graph_rows(
             next(graph for graph in graph_of(profile.pte, blobs=True).methods if graph.name == profile.method)
         ),
-        "memory": memory_views(profile.pte, profile.method),
+        "memory": memory,
         "tables": estimate_tables(profile.pte, [profile.method]),
     }
     return page(f"{profile.file}, {profile.method}", content)
@@ -115,6 +117,7 @@ def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
     If the file names the operators of a delegate, they replace the node of its call.
     """
     inputs = graph.sources
+    partitions = {node.id: number for number, node in enumerate(one for one in graph.nodes if one.kind == "delegate")}
     inside: dict[str, list[str]] = {}
     for node in graph.nodes:
         if node.parent:
@@ -135,8 +138,17 @@ def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
             "handles": node.handles,
         }
         reads = [inside.get(source, [source])[-1] for source in sources]
-        rows.append({**row, "backend": node.backend, "shape": ", ".join(node.outputs), "inputs": reads})
+        place = {"backend": node.backend, "partition": partitions.get(node.parent)}
+        rows.append({**row, **place, "shape": ", ".join(node.outputs), "inputs": reads})
     return rows
+
+
+def needs(view: dict[str, Any]) -> str:
+    """Return the size of an arena, and the tensor that takes most of it at the peak, as text."""
+    if not view["owners"]:
+        return "0 bytes"
+    names, size = view["owners"][0]
+    return f"{view['bytes']:,} bytes; at the peak, instruction {view['peak']}, {names} takes {size:,} bytes"
 
 
 def memory_views(pte: PteFile, method: str) -> list[dict[str, Any]]:
@@ -208,7 +220,7 @@ def _operators(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], dict[tuple[An
 
 
 def _known(event: TraceEvent, by: str) -> str:
-    """Return the label of an event; empty if it has none, for which the page shows a text of its own."""
+    """Return the label of an event; empty for an event without one, for which the page has its own text."""
     if by == "backend":
         return event.backend or KERNELS
     if by == "kernel":

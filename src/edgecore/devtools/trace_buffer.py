@@ -40,7 +40,7 @@ class _Kind(IntEnum):
 
 @dataclass(slots=True)
 class _Recorded:
-    """An event with times in nanoseconds; `metadata` holds the figures of a total as JSON."""
+    """An event with times in nanoseconds. If it is a total of several events, `metadata` has its figures as JSON."""
 
     kind: int
     instruction: int
@@ -135,7 +135,7 @@ def _read_ring(content: bytes, recorded: int, dropped: int, unit: float, methods
 
 
 def _read_totals(content: bytes, recorded: int, dropped: int, unit: float, methods: list[_Method]) -> None:
-    """Add to each method the total of its runs, then the totals of its events, laid out one after another in time."""
+    """Add to each method the total of its runs, then the totals of its events, as if they ran one after another."""
     if recorded > (len(content) - _HEADER.size) // _TOTAL.size:
         _refuse("are cut off")
     totals = [_TOTAL.unpack_from(content, _HEADER.size + index * _TOTAL.size) for index in range(recorded)]

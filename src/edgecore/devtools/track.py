@@ -165,7 +165,7 @@ def _is_number(value: Any) -> bool:
 
 
 def append(path: Path, entry: Entry) -> None:
-    """Append an entry to a history file; first add the last line's end if an editor has removed it."""
+    """Append an entry to a history file; first add the line end after the last entry if an editor has removed it."""
     with path.open("ab+") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - 1, 0))

@@ -1,7 +1,8 @@
 """Replay the execution plan to check that every instruction reads the bytes that were written for it.
 
-The check uses only the finished plan, not the planner's lifetimes: a value counts as overwritten once a value that
-overlaps it in memory is written. It runs in every compilation, because users can supply their own planners.
+The check uses only the finished plan, not the planner's lifetimes: a value counts as overwritten as soon as an
+instruction writes another value that overlaps it in memory. It runs in every compilation, because users can supply
+their own planners.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class _Replay:
         """Return (values read, values written) of a kernel call.
 
         The arguments in the file are the operator's arguments, then its results as `out` arguments, then the return
-        value, which repeats the result, or is a list of all results.
+        value: the single result again, or a list of all results.
         """
         if self.plan.operators[call.op_index].name == "executorch_prim::et_copy_index":
             return [call.args[1]], [call.args[0]]
@@ -110,7 +111,7 @@ class _Replay:
     def _read(self, index: int, value: int, argument: int) -> None:
         """Raise an error if instruction `index` reads the overwritten value `value`.
 
-        `argument` is the argument of the instruction: `value`, or a view or concatenation that contains it.
+        `argument` is the instruction's argument: `value` itself, or a view or concatenation that contains it.
         """
         if value in self.content:
             for source in self.content[value]:
@@ -131,7 +132,7 @@ class _Replay:
 
 
 def _overlaps(plan: fmt.ExecutionPlan) -> dict[int, list[int]]:
-    """Return, for each tensor value of the plan, the other values that overlap it in memory."""
+    """For each tensor value of the plan, return the other values that overlap it in memory."""
     arenas: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
     for index, value in enumerate(plan.values):
         tensor = value.val

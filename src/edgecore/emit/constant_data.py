@@ -1,4 +1,4 @@
-"""Convert constant tensors to bytes, equal ones only once; constants that are loaded lazily go to a temporary file."""
+"""Convert constant tensors to bytes, and store equal bytes once; lazy constants are written to a temporary file."""
 
 from __future__ import annotations
 

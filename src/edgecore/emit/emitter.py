@@ -33,6 +33,7 @@ from edgecore.ir.torch_compat import OpOverload, overload_name, pytree, schema_o
 from edgecore.memory.planning import MemoryPlan
 from edgecore.memory.specs import SPEC, TensorSpec, result_specs, specs_of
 from edgecore.plugin import PreprocessResult
+from edgecore.progress import track
 
 aten = torch.ops.aten
 
@@ -85,12 +86,13 @@ class Emitter:
         """
         graph = self.program.graph
         inputs = {spec.arg.name: spec for spec in self.program.graph_signature.input_specs}
+        placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+        for node in track(placeholders, "storing constants"):
+            index = self._placeholder(node)
+            if inputs[node.name].kind == InputKind.USER_INPUT:
+                self.plan.inputs.append(index)
         for node in graph.nodes:
-            if node.op == "placeholder":
-                index = self._placeholder(node)
-                if inputs[node.name].kind == InputKind.USER_INPUT:
-                    self.plan.inputs.append(index)
-            elif node.op == "call_function":
+            if node.op == "call_function":
                 self.emit_call(node)
             elif node.op == "output":
                 self._outputs(node)
@@ -176,7 +178,7 @@ class Emitter:
         )
 
     def bind(self, node: Node, index: int) -> None:
-        """Set the index of the value that later nodes read as the result of `node`."""
+        """Record that later nodes read the value with this index as the result of `node`."""
         self._values[node] = index
 
     def result(self, spec: TensorSpec) -> int:
@@ -186,7 +188,7 @@ class Emitter:
         return self._values[spec]
 
     def _absent(self) -> int:
-        """Add an empty tensor as the `out` argument of a result that is None: executorch's runtime rejects null."""
+        """Add a tensor without elements as `out` argument for a result None: executorch's runtime rejects null."""
         return self.add_value(fmt.Tensor(scalar_type=fmt.ScalarType.BYTE, sizes=[0], dim_order=[0]))
 
     def _of_node(self, node: Node) -> int:
@@ -313,8 +315,8 @@ class Emitter:
     ) -> None:
         """Emit a call of an operator that updates arguments; `results` are its new tensors, then the updated arguments.
 
-        A kernel call in the file ends with the operator's return value, which repeats its results: the new tensors, or
-        the updated arguments if the operator makes no new tensor.
+        A kernel call in the file ends with the operator's return value. This contains its results once more: the new
+        tensors, or the updated arguments if the operator makes no new tensor.
         """
         for operand in writer.operands(node):
             if operand.op == "placeholder" and operand.name not in self._state_names:
@@ -359,8 +361,8 @@ class Emitter:
             fmt.MemoryNeed(fmt.MemoryKind[need.kind.upper()], need.space, need.bytes, need.alignment, need.shared_group)
             for need in module.result.memory
         ]
-        # Collect the handles of calls only: a placeholder has the debug handle of the node outside of the partition
-        # that computes the input.
+        # Collect the handles of calls only. The debug handle of a placeholder belongs to a node outside of the
+        # partition: the node that computes the input.
         graph = module.original_module.graph
         nodes = [node for node in graph.nodes if node.op == "call_function" and "debug_handle" in node.meta]
         handles = [node.meta["debug_handle"] for node in nodes]
@@ -394,7 +396,7 @@ class Emitter:
             if spec.kind == OutputKind.BUFFER_MUTATION:
                 name = next(name for name, buffer in self._state_names.items() if buffer == spec.target)
                 self._new_state.append(self._write_back(value, name))
-            # as in ExecuTorch, an input that the method writes is also an output
+            # like ExecuTorch, list an input that the method writes as an output, too
             elif spec.kind == OutputKind.USER_INPUT_MUTATION:
                 self.plan.outputs.append(self._write_back(value, str(spec.target)))
             else:
@@ -402,14 +404,14 @@ class Emitter:
                 self.plan.outputs.append(index)
 
     def _write_back(self, value: Any, name: str) -> int:
-        """Emit a copy of the new content of a mutable buffer or input into it, unless the content was computed there.
+        """Emit a copy of new content into its mutable buffer or input, unless it was computed in that memory.
 
         Returns:
             The index of the value that has the new content.
         """
         node = next(node for node in self.program.graph.nodes if node.name == name)
         target = self._values[node]
-        # no copy: the content is unchanged, or was computed in the buffer
+        # copy nothing if the content is unchanged or was computed in the buffer
         if value is node or value.meta[SPEC].storage is node.meta[SPEC]:
             return self._of_node(value)
         non_blocking = self.literal(fmt.Bool(False))

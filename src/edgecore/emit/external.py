@@ -169,10 +169,10 @@ def files_of_constants(program: ExportedProgram, rule: Rule) -> dict[str, str]:
 def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str]:
     """Return key -> file name for the named data of a delegate that is stored in `.ptd` files.
 
-    If `rule` sends all constants of the delegate to one file, its named data goes there. If the constants go to
+    If `rule` chooses one file for all constants of the delegate, its named data goes there. If the constants go to
     different files, named data goes to the file of the constant with the same bytes. Without such a constant, it goes
-    to the file of the constant that it was probably packed from: one of those that the nodes in `NamedBlob.readers`
-    read. Other data stays in the `.pte`.
+    to the file of the constant from which it was probably packed, chosen among the constants that the nodes in
+    `NamedBlob.readers` read. Other data stays in the `.pte`.
 
     Named data under the qualified name of a mutable buffer whose state the backend keeps is its initial content:
     `rule` chooses its file by that name.
@@ -226,7 +226,7 @@ def _note(
 
 
 def _readers(partition: ExportedProgram) -> dict[int, list[Node]]:
-    """Return debug handle -> the calls in the partition that have this handle."""
+    """Map each debug handle to the calls in the partition that have it."""
     readers: dict[int, list[Node]] = {}
     for node in calls(partition.graph_module):
         for handle in handles_of(node):
@@ -235,7 +235,7 @@ def _readers(partition: ExportedProgram) -> dict[int, list[Node]]:
 
 
 def _packed_from(blob: NamedBlob, readers: Mapping[int, list[Node]], constants: Constants) -> Node | None:
-    """Guess the constant that `blob` was packed from: one of the same size at 8, 16, 32 or 4 bits, else the largest."""
+    """Guess the constant that `blob` was packed from: one of its size at 8, 16, 32 or 4 bits, else the largest."""
     nodes = [node for handle in blob.readers for node in readers.get(handle, ())]
     sources = list(dict.fromkeys(source for node in nodes for source in _constants_of(node, constants)))
     size = memoryview(blob.data).nbytes

@@ -134,7 +134,7 @@ def _empty_form(node: Node) -> KernelForm:
 def _embedding_form(node: Node) -> KernelForm:
     weight, scales, zero_points, bits, indices = node.args
     assert isinstance(bits, int)
-    limit = 1 << bits - 1  # integers are in [-limit, limit)
+    limit = 1 << bits - 1  # the limit of the format's integers: [-limit, limit)
     values = (weight, scales, zero_points, -limit, limit - 1, indices)
     arguments = tuple(map(Argument, values, ("Tensor", "Tensor", "Optional[Tensor]", "int", "int", "Tensor")))
     name = "byte" if bits == 8 else f"{bits}bit"

@@ -109,13 +109,13 @@ class ProgramData:
         entries = {key: blob.data for key, blob in self.named_data.items()}
         entries |= {key: entry.data for ptd in self.external.values() for key, entry in ptd.entries.items()}
         for data in entries.values():
-            if id(data) not in self._digests:  # hash each bytes object once, as several keys may share it
+            if id(data) not in self._digests:  # several keys may share a bytes object, which is hashed only once
                 self._digests[id(data)] = fmt.blob_digest(data)
         return [fmt.DataDigest(key, self._digests[id(entries[key])]) for key in sorted(entries)]
 
 
 def _index(data: fmt.Buffer, buffers: list[fmt.Buffer], indices: dict[int, int]) -> int:
-    """Return the index of `data` in `buffers`, appended if new. `id` identifies it, as equal data is one object."""
+    """Return the index of `data` in `buffers`; append new data. Equal data is one object, so `id` identifies it."""
     if id(data) not in indices:
         indices[id(data)] = len(buffers)
         buffers.append(data)

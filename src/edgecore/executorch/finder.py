@@ -132,7 +132,7 @@ class _Finder(MetaPathFinder, Loader):
 
 
 class _Module(ModuleType):
-    """A module with names of ExecuTorch; it is callable if it has a function of its name: `executorch.export(...)`."""
+    """A module with names of ExecuTorch; callable if it has a function of its own name: `executorch.export(...)`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function that has the module's name.

@@ -13,7 +13,7 @@ from .program import Bool, Double, Int
 
 BPTE_IDENTIFIER = b"BP08"
 _VERSION = 2
-_MAX_BYTES = (1 << 31) - 1  # limit of a flatbuffer, whose offsets have 32 bits, some with a sign
+_MAX_BYTES = (1 << 31) - 1  # limit of a flatbuffer: its offsets have 32 bits, and some of them are signed
 
 
 @dataclass(slots=True)

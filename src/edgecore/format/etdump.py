@@ -207,7 +207,8 @@ class _Layout:
     """How to read the fields of profile events that share a vtable.
 
     `unpack` reads the fields that are present. `pick` selects (name, chain, instruction, id, id string, metadata,
-    start, end) from these and the appended `_DEFAULTS`. `name`, `text` and `metadata` are their offsets in the table.
+    start, end) from these and the appended `_DEFAULTS`. `name`, `text` and `metadata` are the offsets of the fields
+    name, id string and metadata in the table.
     """
 
     unpack: Callable[[bytes, int], tuple[Any, ...]]
@@ -223,7 +224,7 @@ _WHAT = "RunData.events"
 
 
 class _DumpReader(Reader):
-    """Reads an ETDump: the events with one `struct.Struct` per vtable, and everything else as `flat.unpack` does."""
+    """Reads an ETDump. Uses one `struct.Struct` per vtable for the events, and `flat.unpack`'s method for the rest."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__(memoryview(content))

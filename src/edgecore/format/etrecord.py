@@ -170,7 +170,7 @@ def _read(archive: zipfile.ZipFile, names: list[str]) -> EtRecordFile:
 
 
 def _check_entries(by_method: HandleMap | None, fits: Callable[[Any], bool], reason: str) -> None:
-    """Raise `FormatError` unless `fits` returns True for each entry of each method."""
+    """Raise `FormatError` if `fits` returns False for an entry of a method."""
     if not all(fits(entry) for entries in (by_method or {}).values() for entry in entries.values()):
         raise FormatError(f"the ETRecord is damaged: {reason}")
 

@@ -121,7 +121,7 @@ class _Plan:
     """The fields of a table, prepared for `pack` and `unpack`.
 
     A slot is the position of a field in the table's vtable, and equals its field id. The rank of a field is its index
-    in `slots`, which is sorted by descending size, because `pack` stores the fields in that order.
+    in `slots`, which is sorted by descending size: `pack` fills a table from its end, the largest field first.
     """
 
     wires: tuple[tuple[str, Wire], ...]
@@ -357,7 +357,7 @@ class Reader:
     def vector(self, position: int, size: int, align: int, what: str, view: bool = False) -> tuple[int, int]:
         """Return (position of the first element, number of elements) of the vector whose offset is at `position`.
 
-        `view` is True if the caller only makes a view of the elements: it reads none, so none count for `budget`.
+        `view` is True if the caller only makes a view of the elements and reads none, so that none count for `budget`.
         """
         start = self.follow(position, what)
         count = int(self.number("I", 4, start, what))

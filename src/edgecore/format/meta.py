@@ -255,8 +255,8 @@ def blob_digest(blob: Buffer) -> bytes:
 def segment_digest(buffers: Sequence[Buffer], alignment: int = CONSTANT_ALIGNMENT) -> bytes:
     """Return the SHA-256 of the segment in which a file stores `buffers`; empty without such a segment.
 
-    The first buffer, a placeholder for tensors without data, is not in the segment. The others start at multiples of
-    `alignment` bytes.
+    The segment does not contain the first buffer, a placeholder for tensors without data. The other buffers start at
+    multiples of `alignment` bytes.
     """
     if len(buffers) < 2:
         return b""

@@ -179,7 +179,7 @@ class KernelCall:
     """A call of a kernel.
 
     `args` are indices of values: the arguments of the operator's schema, then the results that the kernel writes, then
-    the return value, which repeats the result, or is a list of the results if there are several.
+    the return value: the result once more, or a list of the results if there are several.
     """
 
     op_index: int = scalar(0, "i32")

@@ -164,7 +164,7 @@ def _add_tensors(layout: Layout, buffers: Sequence[Buffer], name: str) -> Subseg
 
 
 def _add_delegates(layout: Layout, blobs: Sequence[Buffer]) -> tuple[list[BackendDelegateDataReference], bool]:
-    """Add a segment for each blob; return the references to them, and True if a blob is empty.
+    """Add a segment for each blob; return references to the segments, and True if a blob is empty.
 
     Equal blobs share a segment. Empty blobs have no segment; they refer to a common empty entry in the flatbuffer
     (`backend_delegate_data`).
@@ -210,7 +210,7 @@ def _add_named(
     """Add named data sorted by key, so that equal programs make equal files.
 
     Data that equals a constant tensor, such as a weight that an embedding shares with the output layer, is stored once:
-    its segment is a part of the segment with the constants, aligned only as the data itself requires.
+    its segment is a part of the segment with the constants, and has only the alignment that the data itself requires.
     """
     alignments: dict[int, int] = {}
     for blob in named.values():

@@ -63,7 +63,7 @@ class Segment:
 
 
 def without_shared(segments: Iterable[Segment]) -> list[Segment]:
-    """Return the segments without named data that is a part of the constants, so that each byte is counted once."""
+    """Return the segments except named data that is a part of the constants' segment, so that each byte counts once."""
     every = list(segments)
     constants = [(segment.offset, segment.offset + segment.size) for segment in every if segment.kind == "constants"]
 
@@ -120,7 +120,7 @@ class Layout:
 
 
 class MappedFile(mmap.mmap):
-    """A memory mapping of a part of a file that no longer changes, so that its pages can be dropped and read again."""
+    """A memory mapping of a part of a file. The file no longer changes, so pages can be dropped and read again."""
 
 
 def align(value: int, alignment: int) -> int:
@@ -183,7 +183,7 @@ class SegmentReader:
         return min(bits & -bits, 4096)
 
     def tensors(self, where: SubsegmentOffsets, kind: str) -> list[Buffer]:
-        """Split a segment of tensors at `where.offsets`; entry 0 of the result stands for tensors without data."""
+        """Split a segment of tensors at the offsets in `where`; entry 0 of the result is for tensors without data."""
         segment = self.segment(where.segment_index, kind)
         ordered = sorted(set(where.offsets))
         ends = dict(pairwise([*ordered, len(segment)]))

@@ -450,7 +450,7 @@ def _check_method_meta(method: MethodMeta, plan: ExecutionPlan, pte: PteFile) ->
         try:
             digest = blob_digest(pte.delegate_blob(delegate))
         except FormatError:
-            continue  # `_check_delegates` reports it
+            continue  # `_check_delegates` reports this error
         if bytes(delegate_meta.sha256) != digest:
             yield f"the SHA-256 of delegate {index} is {digest.hex()}, not {bytes(delegate_meta.sha256).hex()}"
     yield from _check_arguments(method, plan)
@@ -476,8 +476,8 @@ def _check_dims(argument: ArgumentMeta, sizes: Sequence[int], symbols: int) -> t
     """Check the dims of an argument.
 
     The symbols of a method are numbered in the order of their first use. `symbols` is the number of symbols that
-    earlier arguments use, so a dim of this argument may use one of these or the next new one. Returns the number of
-    symbols that are used up to and including this argument, and the problems as sentences.
+    earlier arguments use, so a dim of this argument may have one of these symbols or the next new symbol. Returns the
+    number of symbols that are used up to and including this argument, and the problems as sentences.
     """
     if argument.dims and len(argument.dims) != len(sizes):
         return symbols, [f"it describes {len(argument.dims)} dims of {len(sizes)}"]

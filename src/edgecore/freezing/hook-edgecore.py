@@ -1,9 +1,9 @@
 """PyInstaller's hook for applications that import edgecore: add the runtime, and the installed backends and kernels.
 
-Of a backend's package, the application receives the module of its entry point, its metadata (in which edgecore finds
-the backend) and the native libraries in its folder. A package that needs more files provides its own hook.
-EDGECORE_BACKENDS_ALLOW and EDGECORE_BACKENDS_DENY select the backends. The compiler is left out; an application that
-compiles models is frozen with `--collect-submodules edgecore` and imports torch.
+The application receives these parts of a backend's package: the module of the entry point, the metadata (in which
+edgecore finds the backend), and the native libraries in the package's folder. A package that needs more files provides
+its own hook. EDGECORE_BACKENDS_ALLOW and EDGECORE_BACKENDS_DENY select the backends. The compiler is left out; an
+application that compiles models is frozen with `--collect-submodules edgecore` and imports torch.
 """
 
 from __future__ import annotations

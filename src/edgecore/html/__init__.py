@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from edgecore.html.page import SWEEP_SCRIPTS, arena, page, table
+from edgecore.html.page import SWEEP_SCRIPTS, arena, frame, page, table
 
-__all__ = ["SWEEP_SCRIPTS", "arena", "page", "table"]
+__all__ = ["SWEEP_SCRIPTS", "arena", "frame", "page", "table"]

@@ -7,14 +7,19 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
+from html import escape
 from importlib.resources import files
 from typing import Any
 
 from edgecore.errors import EdgecoreError
 
-SCRIPTS = ("model", "dom", "state", "compare", "summary", "table", "tables", "drawings", "graph", "accuracy", "page")
-"""JavaScript files in `assets` (without `.js`) for the page of a report; each may use functions of those before it."""
-SWEEP_SCRIPTS = ("dom", "sweep")
+SCRIPTS = (
+    *("dagre", "model", "dom", "state", "compare", "summary", "table", "tables", "drawings", "network", "accuracy"),
+    "page",
+)
+"""JavaScript files in `assets` (without `.js`) for the page of a report; each may use functions of those before it.
+`dagre` places the boxes of the network, and is left out without a graph."""
+SWEEP_SCRIPTS = ("dom", "tables", "sweep")
 """JavaScript files for the page of a sweep, whose content `edgecore.sweeps.results.page` makes."""
 
 Tensor = tuple[str, str, str, int, int, int, int]
@@ -34,19 +39,24 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
         content: The parts, for JSON; each makes a view.
 
             - "facts": pairs of a name and a sentence. "warnings": sentences.
+            - "bars": dicts with "title" and "parts", pairs of a backend and its number of operators.
+            - "sections": dicts with "title" and "lines", for the summary.
             - "runs": nanoseconds of each run.
             - "operators": dicts with "name", "operator", "module", "backend", "line", "kernel", "instruction",
-              "handles", "node", "calls", "ns", "min", "max" and "rest", of a run on average.
+              "handles", "node", "calls", "ns", "min", "max" and "rest", averaged over the runs. Without times: "name",
+              "operator", "module", "backend", "line", "node", "partition", "shape" and "why".
+            - "operatorTable": a result of `table` whose rows are the operators.
             - "timeline": rows of an operator's index or -1, start, length, level, and a text if the index is -1.
             - "memory": results of `arena`. "tables": results of `table`.
             - "accuracy": "rows" with "module", "operator", "line", "backend", "local" and "accumulated" (dB; None for
-              equal values, -1000 for NaN), "wrong" and "why"; "culprit": index of the first row
-              that is wrong, or None.
+              equal values, -1000 for NaN), "wrong" and "why"; "culprit": index of the first row that is wrong, or None;
+              "own", "whole", "title" and "note": what both figures and the rows are.
             - "compare": makes a page of two files, "A" and "B": "timed", and "modules", rows like operators whose
               "members" are indexes of operators. Operators have "a" and "b" (nanoseconds or None), "difference",
               "interval" and "verdict" as `file_diff.time.difference` returns them. "placement": rows with
-              "kind", "module", "operator", "line", "a", "b" and "members". "sections": dicts with "title" and "lines".
-            - "graph": rows of a graph, see `edgecore.devtools.pages.graph_rows`.
+              "kind", "module", "operator", "line", "a", "b" and "members".
+            - "graph": dicts with "id", "operator", "module", "line", "handles", "backend", "partition", "shape" and
+              "inputs", the ids of the nodes whose results the node reads.
         scripts: The scripts of the page: `SCRIPTS` for a report, or `SWEEP_SCRIPTS`.
 
     Returns:
@@ -61,6 +71,7 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
     except ModuleNotFoundError as error:
         raise EdgecoreError(f'a page needs the package {error.name}: pip install "edgecore[cli]"') from error
 
+    scripts = [name for name in scripts if name != "dagre" or content.get("graph")]
     environment = Environment(loader=PackageLoader("edgecore.html", "assets"), autoescape=True)
     style, script = _asset("page.css"), "\n".join(['"use strict";', *(_asset(f"{name}.js") for name in scripts)])
     # Escape "<", which could end the script element or begin a comment in it; in JSON it occurs only in strings.
@@ -74,29 +85,43 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
     )
 
 
+def frame(text: str) -> str:
+    """Return markup that shows a page in a notebook: a frame, whose style and script do not touch the notebook's."""
+    return f'<iframe srcdoc="{escape(text)}" title="report" style="width: 100%; height: 480px; border: 0"></iframe>'
+
+
 def table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "", marked: Sequence[int] = ()
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    note: str = "",
+    marked: Sequence[int] = (),
+    linked: bool = False,
 ) -> dict[str, Any]:
     """Return a table for `page`.
 
     Args:
         title: Name of the rows.
-        columns: Names of the columns. A column whose name begins with "#" (which is not shown) has numbers.
+        columns: Names of the columns. A column whose name begins with "#" (which is not shown) has numbers, one whose
+            name begins with "@" names of backends, which have their colours; "=" keeps a column's texts in one line.
         rows: Texts and numbers of each row.
         note: A sentence under the title.
-        marked: Indexes of rows that stand out.
+        marked: Indexes of the rows to highlight.
+        linked: True if the rows are the operators of the page, in this order.
     """
-    heads = [(name.removeprefix("#"), "number" if name.startswith("#") else "") for name in columns]
-    return {"title": title, "note": note, "columns": heads, "rows": rows, "marked": marked}
+    kinds = {"#": "number", "@": "backend", "=": "whole"}
+    heads = [(name.lstrip("#@="), kinds.get(name[0], "")) for name in columns]
+    return {"title": title, "note": note, "columns": heads, "rows": rows, "marked": marked, "linked": linked}
 
 
-def arena(name: str, steps: int, tensors: Sequence[Tensor]) -> dict[str, Any]:
+def arena(name: str, steps: int, tensors: Sequence[Tensor], unit: str = "instruction") -> dict[str, Any]:
     """Return an arena for `page`, with the step that uses the most bytes, and the tensors that are live at this step.
 
     Args:
         name: Name of the arena.
         steps: Number of steps of the program, such as instructions.
         tensors: The tensors in the arena.
+        unit: What a step is.
     """
     begins: dict[int, list[Tensor]] = {}
     for tensor in tensors:
@@ -113,6 +138,7 @@ def arena(name: str, steps: int, tensors: Sequence[Tensor]) -> dict[str, Any]:
         "name": name,
         "bytes": max((begin + size for _, _, _, begin, size, *_ in tensors), default=0),
         "steps": steps,
+        "unit": unit,
         "peak": peak,
         "needed": needed,
         "owners": [[", ".join(names), end - begin] for begin, end, names in owners[:8]],
@@ -134,7 +160,7 @@ def _owners(live: Sequence[Tensor]) -> list[Owner]:
 
 
 def _packed(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Pack rows with equal keys as one list of keys and a list of values for each row, in about half the length."""
+    """Store rows with equal keys as one list of keys and a list of values for each row: half as long as dicts."""
     keys = list(rows[0])
     return {"keys": keys, "rows": [[row[key] for key in keys] for row in rows]}
 

@@ -42,7 +42,7 @@ class LoweredBackendModule(torch.nn.Module):
         self.distribution = distribution
 
     def __deepcopy__(self, memo: dict[int, object]) -> LoweredBackendModule:
-        """Return this module: it never changes, and its blob may be a view of memory that cannot be copied."""
+        """Return this module itself: it never changes, and its blob may be a view of memory that cannot be copied."""
         return self
 
     @property

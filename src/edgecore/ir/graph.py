@@ -176,7 +176,7 @@ def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensor
     """Recompute the fake value (`val`) of nodes that read `changed` nodes.
 
     If the shape, strides or dtype of a node change, the node is added to `changed`, so that its users are recomputed,
-    too. A delegate keeps the dim orders for which it was compiled: operands with other dim orders are copied.
+    too. A delegate requires the dim orders for which it was compiled, so operands with other dim orders are copied.
     """
     for node in list(graph_module.graph.nodes):
         if is_delegate_call(node):
@@ -318,10 +318,10 @@ def edit(program: ExportedProgram) -> Iterator[GraphModule]:
 
 
 def _has_effect(node: Node) -> bool:
-    """Return True for a node that stays without users: inputs, the output, and calls that write arguments or state."""
+    """Return True for a node to keep even without users: an input, the output, or a call that writes."""
     if is_delegate_call(node):
         return module_of(node).writes_state
-    # A region under `torch.no_grad()` or `torch.autocast()` may write, too, so its call stays even without users.
+    # A region under `torch.no_grad()` or `torch.autocast()` may also write, so keep its call even without users.
     return (
         node.op in ("placeholder", "output")
         or node.target in REGIONS

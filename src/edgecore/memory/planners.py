@@ -28,13 +28,13 @@ def naive(specs: Sequence[TensorSpec], alignment: int) -> int:
 
 
 def greedy(specs: Sequence[TensorSpec], alignment: int) -> int:
-    """Place the largest tensor first, each at the lowest offset that is free during its lifetime."""
+    """Place tensors from the largest to the smallest, each at the lowest offset that is free during its lifetime."""
     problem = _Problem(specs, alignment)
     return problem.apply(problem.place(problem.by_size(), best_fit=False))
 
 
 def best_fit(specs: Sequence[TensorSpec], alignment: int) -> int:
-    """Try five orders of the tensors, and in each the first or the tightest gap that fits; use the smallest arena."""
+    """Place the tensors in five orders, in the first or the tightest gap that fits; use the smallest arena."""
     problem = _Problem(specs, alignment)
     return problem.apply(problem.best_order()[1])
 

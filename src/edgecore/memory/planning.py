@@ -32,7 +32,7 @@ class MemoryPlan:
 
     Attributes:
         arenas: Memory id -> size of the arena in bytes.
-        specs: The tensor specs that own memory; all other tensors are aliases inside these.
+        specs: The tensor specs that own memory; all other tensors are aliases inside the memory of these.
         state: Qualified name of a mutable buffer -> its tensor spec.
         sharing: The nodes that need no instruction, because their results are aliases.
         bounds: Memory id -> the largest total size of tensors that are live at the same time, in bytes.
@@ -88,7 +88,8 @@ class MemoryPlanningPass:
     def run(self, graph_module: GraphModule, graph_signature: ExportGraphSignature | None = None) -> PassResult:
         """Choose arenas by node: set `mem_id` of the tensor specs in `node.meta["spec"]` before memory is planned.
 
-        The base class chooses none. One that overrides `run` returns `super().run(graph_module, graph_signature)`.
+        The base class chooses none. A subclass that overrides `run` returns `super().run(graph_module,
+        graph_signature)`.
 
         Args:
             graph_module: The graph, in the edge dialect; each tensor of a node has a `TensorSpec`.
@@ -120,7 +121,7 @@ class MemoryPlanningPass:
         shared = set(plan.state.values()) if self.share_mutable_buffers else set()
         lifetimes = _Lifetimes(program, self.alloc_graph_input, self.alloc_graph_output)
         for spec in lifetimes.unplanned:
-            spec.mem_id = None  # undo a choice of `run`: a tensor in `unplanned` needs no arena
+            spec.mem_id = None  # undo the choice that `run` made: a tensor in `unplanned` needs no arena
         for spec in lifetimes.planned:
             spec.mem_id = SHARED_ARENA if spec in shared else self.arena_of(spec)
             if shared and spec.mem_id == SHARED_ARENA and spec not in shared:
@@ -222,7 +223,7 @@ class _Lifetimes:
         self.planned = [spec for spec in first if spec not in unplanned]
 
     def uses(self) -> dict[TensorSpec, int]:
-        """Count how often nodes write or read each tensor with its own memory, including uses of its aliases."""
+        """For each tensor with its own memory, count the nodes that write or read it or its aliases."""
         count: dict[TensorSpec, int] = defaultdict(int)
         for node in self.order:
             for accessed in (node, *node.all_input_nodes):
@@ -238,7 +239,8 @@ def _state(program: ExportedProgram) -> dict[str, TensorSpec]:
 
 
 def check_plan(plan: MemoryPlan) -> None:
-    """Check that tensors with overlapping lifetimes do not overlap in memory, and that each lies within its arena.
+    """Check that tensors with overlapping lifetimes do not overlap in memory, and that each tensor lies within its
+    arena.
 
     Raises:
         CompileError: The plan breaks one of these rules.

@@ -103,7 +103,7 @@ class _Sharer:
             self._count(spec, spec.lifetime, 1, len(order) + 1)
 
     def _count(self, spec: TensorSpec, life: tuple[int, int], sign: int, length: int = 0) -> None:
-        """Add the aligned size of the tensor `spec`, times `sign`, to the live bytes of the nodes in `life`."""
+        """Add `sign` times the aligned size of the tensor `spec` to the live bytes at each position in `life`."""
         assert spec.mem_id is not None
         live = self.live.setdefault(spec.mem_id, np.zeros(length, np.int64))
         live[life[0] : life[1] + 1] += sign * -(-spec.nbytes // self.alignment) * self.alignment
@@ -291,7 +291,7 @@ def _symbolic_shape(node: Node) -> tuple[str, ...]:
 def _dims_above_1(spec: TensorSpec) -> list[int]:
     """Return the dims with a size above 1, outermost first.
 
-    If this list is the same for two tensors of one shape, their elements have the same order in memory.
+    If two tensors of one shape have equal lists, their elements have the same order in memory.
     """
     return [dim for dim in spec.dim_order if spec.shape[dim] > 1]
 

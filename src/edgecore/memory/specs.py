@@ -30,7 +30,7 @@ class TensorSpec:
         shape: Largest size of each dim.
         dim_order: Dims in the order of memory, outermost first.
         dynamic: True if a size is symbolic.
-        lifetime: Positions of the first and last node, in the order of execution, that use the tensor or its aliases.
+        lifetime: Positions, in the order of execution, of the first and last node that use the tensor or its aliases.
         mem_id: Number of the arena, from 1; None if the tensor is not in an arena.
         mem_offset: Bytes from the start of the arena.
         base: The tensor whose memory this tensor shares, if any.
@@ -51,7 +51,7 @@ class TensorSpec:
 
     @property
     def storage(self) -> TensorSpec:
-        """The tensor that owns the memory: the last `base` of `base`; this tensor if it has no `base`."""
+        """The tensor that owns the memory: the end of the chain of `base`s; this tensor itself if it has no `base`."""
         spec = self
         while spec.base is not None:  # a loop, not recursion: the chain may be longer than Python's recursion limit
             spec = spec.base
@@ -129,7 +129,7 @@ def _assign(graph_module: GraphModule, bounds: Bounds, presets: Presets) -> None
 
 
 def _assign_written(node: Node) -> None:
-    """Give an argument that `node` writes and the result with its new content one tensor spec."""
+    """Give the same tensor spec to an argument that `node` writes, and to the result that is its new content."""
     writer = writer_of(node.target)
     assert writer is not None
     written = [operand.meta[SPEC] for operand in writer.operands(node)]

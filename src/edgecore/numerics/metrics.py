@@ -71,7 +71,7 @@ def measure(want: torch.Tensor, got: torch.Tensor, step: float | None = None, sa
         want: The expected value.
         got: The value to measure.
         step: The scale, if the value is quantized.
-        sample: The number of the sample, which the result repeats.
+        sample: The number of the sample, for `Difference.sample`.
     """
     equal = Difference(step=step, sample=sample)
     if want.shape != got.shape:
@@ -114,7 +114,7 @@ def _of_errors(equal: Difference, error: torch.Tensor, scale: float) -> Differen
 
 
 def _measure_scaled(want: torch.Tensor, got: torch.Tensor, equal: Difference) -> Difference:
-    """Measure values that are not all finite, or whose difference or its square overflows."""
+    """Measure values of which some are infinite or NaN, or whose difference or squared difference overflows."""
     want, got = want.double(), got.double()
     same = _same(want, got)
     finite = want.isfinite() & got.isfinite()

@@ -62,7 +62,7 @@ class LayerQuality:
         node: The name of the node.
         operator: The name of the operator.
         scheme: The quantization of weights, inputs and result, in words; if none of them is quantized, the dtype of the
-            computation, and the rule of the recipe that decided it.
+            computation, and the recipe's rule that excluded the call.
         sqnr: The SQNR of the result.
         inputs_sqnr: The lowest SQNR of the inputs.
         source: The line of the model's code, `file.py:12`.
@@ -119,8 +119,8 @@ def layer_qualities(quantized: Quantized, method: str = "forward") -> list[Layer
     """Measure the accuracy loss of each operator call, in one run of the float program and one of the quantized
     program.
 
-    Left out are calls that only move data, calls whose result is not a float tensor or is all zeros, and calls that the
-    original program does not have.
+    Some calls are left out: calls that only move data, calls whose result is not a float tensor or is all zeros, and
+    calls that the original program does not have.
 
     Args:
         quantized: The two programs and a sample.
@@ -258,8 +258,8 @@ class _Ratios:
     """Records in `ratios` the SQNR in dB of each node of the quantized program whose float result has a signal.
 
     `values` has the float program's results, by node name. A quantized result is compared after its dequantization.
-    `single` collects the nodes whose quantized result is the same number everywhere, though the float result is not.
-    Results are rounded to `dtype`, as on the device.
+    `single` collects the nodes whose quantized result is one number in all elements, unlike the float result. Results
+    are rounded to `dtype`, as on the device.
     """
 
     def __init__(
@@ -389,8 +389,8 @@ def warn_of_lost_layers(rows: Collection[LayerQuality], stacklevel: int) -> None
 def lost_layers(quantized: Quantized, method: str) -> list[LayerQuality]:
     """Return the calls whose result quantization destroys; [] without a sample.
 
-    Either the result has an SQNR below `MIN_LAYER_SQNR` while the inputs have a higher one, or its elements are all the
-    same number, which they are not in the float program. Only values with static scales are kept and compared.
+    Either the result has an SQNR below `MIN_LAYER_SQNR` while the inputs have a higher SQNR, or all its elements are
+    equal although they differ in the float program. Only values with static scales are compared.
     """
     if quantized.inputs is None:
         return []

@@ -105,10 +105,10 @@ def perturbed_eager(program: ExportedProgram, computes_in: str, seed: int, steps
 
     A runtime sums in another order and with other intermediate precision, so it may round a value halfway between two
     quantization steps to the other step. Therefore uniform noise of up to a quarter of a step in either direction is
-    added before each quantization; up to `steps` steps for a device whose operators may differ by so many
-    (`RecipeSupport.steps`). If the program computes in fp16, noise is added to each floating-point result, too: one
-    rounding error (`HALF_ULP`) relative to the element. For a sum of n products it is sqrt(n) rounding errors relative
-    to the root mean square of the result, because n independent errors add up to sqrt(n) times one error.
+    added before each quantization. For a device whose operators may be off by `steps` steps (`RecipeSupport.steps`),
+    the noise is up to `steps` steps. If the program computes in fp16, noise is added to each floating-point result,
+    too: one rounding error (`HALF_ULP`) relative to the element. For a sum of n products it is sqrt(n) rounding errors
+    relative to the root mean square of the result, because n independent errors add up to sqrt(n) times one error.
     """
     return _runner(program, computes_in, max(NOISE, steps), seed, False)
 

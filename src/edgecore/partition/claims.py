@@ -18,10 +18,10 @@ from edgecore.partition.protocol import REFUSED, TAG, PartitionResult
 
 
 def claimable_buffers(program: ExportedProgram) -> list[MutableBuffer]:
-    """List the mutable buffers that a tagged node uses, which a partitioner may claim after it has set its tags.
+    """List the mutable buffers that a partitioner may claim after it has set its tags: those that a tagged node uses.
 
-    edgecore refuses to let the backend keep the state of a buffer that nodes outside of the backend use, and reports
-    the reason. Then it calls the partitioner again, and this function omits the buffer.
+    If nodes outside of the backend use a claimed buffer, edgecore refuses the claim and reports the reason. Then it
+    calls the partitioner again, and this function omits the buffer.
 
     Args:
         program: The argument of `Partitioner.partition`.
@@ -42,7 +42,7 @@ def _tag(node: Node) -> str | None:
 
 
 def _conflict(buffer: MutableBuffer) -> str | None:
-    """Return why the uses of a mutable buffer in one program forbid that a backend keeps its content, or None."""
+    """Return why a backend cannot keep a mutable buffer's content, given its uses in one program; None if it can."""
     if buffer.update.op == "placeholder" and buffer.is_written:
         return f"its new content is the input {buffer.update.name}, which no operator computes"
     results = buffer.node.graph.output_node().args[0]
@@ -83,8 +83,8 @@ def settle_claims(
     """Grant or refuse each claim, a partitioner's request that its backend keep the state of a mutable buffer.
 
     The conditions are: In every method, all uses of the buffer are in one partition of the backend, or in several
-    partitions that only read it. Every method that uses the buffer claims it. All methods agree on dtype, shape and
-    initial content.
+    partitions that only read the buffer. Every method that uses the buffer claims it. All methods agree on dtype, shape
+    and initial content.
 
     Args:
         programs: All methods, with tags.

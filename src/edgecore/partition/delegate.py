@@ -34,6 +34,7 @@ from edgecore.partition.protocol import (
 )
 from edgecore.passes.library.make_contiguous import make_contiguous
 from edgecore.plugin import CompileSpec, PreprocessResult
+from edgecore.progress import track
 
 Preprocess = Callable[[str, ExportedProgram, Sequence[CompileSpec]], tuple[PreprocessResult, tuple[str, str]]]
 """A function that compiles a partition with its backend.
@@ -149,7 +150,7 @@ def _delegate_in_bodies(
     delegated: list[_Partition] = []
     name_apart(program)
     for body in body_programs(program):
-        _drop_tags({"": body})  # remove the tags that some partitioners set in bodies when they get the whole method
+        _drop_tags({"": body})  # some partitioners tag bodies, too, when they receive a method
         answer = _ask(body, partitioner, {})
         results.append(answer.result)
         _note_answer(body, answer, {}, diagnostics, required)
@@ -176,7 +177,7 @@ def _delegate_all(
     required: bool,
 ) -> None:
     """Delegate the partitions that are not delegated yet; leave a partition unchanged if the backend fails on it."""
-    for partition in partitions:
+    for partition in track(partitions, "compiling partitions"):
         error = None if partition.module is not None else _delegate(program, partition, (), preprocess)
         if error is not None:
             task = f"to compile a partition of {counted(partition.nodes)}"
@@ -213,7 +214,7 @@ class _Failure:
 
 
 def _ask(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[str, str]) -> _Answer:
-    """Call the partitioner; if it refuses a node because of a layout, make all values contiguous and call it again.
+    """Call the partitioner. If it refuses a node because of a layout, make all values contiguous and call it once more.
 
     Raises:
         CompileError: The partitioner changed the program, or used a tag that it does not define.
@@ -283,7 +284,7 @@ def _partitions(program: ExportedProgram, answer: _Answer) -> list[_Partition]:
 
 
 def _copy_nodes(program: ExportedProgram, copied: Mapping[str, Sequence[str]]) -> None:
-    """Copy nodes for every further partition that reads them, users first, so that copies of users read copies."""
+    """Copy nodes for each further partition that reads them; copy users first, so that their copies read the copies."""
     with edit(program) as graph_module:
         for node in reversed([node for node in graph_module.graph.nodes if node.name in copied]):
             for tag in copied[node.name]:
@@ -325,7 +326,7 @@ def _note_unsupported_nodes(
 ) -> None:
     """Add to `diagnostics` the reasons why nodes are not delegated.
 
-    If the check of several calls of an operator fails with the same exception, that counts as one failure.
+    If a backend's check raises the same exception for several calls of an operator, this counts as one failure.
     """
     by_name = {node.name: node for node in program.graph.nodes}
     failed: dict[tuple[Any, str], list[tuple[Node, Exception]]] = {}
@@ -389,7 +390,7 @@ def _delegate(
         if not isinstance(result, PreprocessResult):
             raise TypeError(f"preprocess gave a {type(result).__name__}, not a PreprocessResult")
     except BackendError:
-        raise  # no fallback: the backend is not installed or is broken; the partition is not at fault
+        raise  # do not fall back: the cause is a missing or broken backend, not the partition
     except Exception as error:
         return error
     module = LoweredBackendModule(spec.backend_id, result, spec.compile_specs, extracted.program, distribution)

@@ -114,7 +114,8 @@ def replace_by_call(
 ) -> None:
     """Replace the nodes of a partition by a call of its delegate.
 
-    Buffers whose state the backend keeps stay in the program, which no longer changes them, until `remove_buffers`.
+    Buffers whose state the backend keeps stay in the program until `remove_buffers`, but the program no longer writes
+    them.
     """
     inside = set(nodes)
     with edit(program) as graph_module:

@@ -58,7 +58,7 @@ class PartitionDiagnostics:
     def fall_back(
         self, backend: str, task: str, nodes: Sequence[Node], error: Exception, required: bool = False
     ) -> None:
-        """Record that a backend failed, so that `nodes` are not delegated to it, and warn.
+        """Record that a backend failed and that `nodes` are therefore not delegated to it; issue a warning.
 
         Args:
             backend: Its id, or the class of its partitioner.
@@ -79,7 +79,7 @@ class PartitionDiagnostics:
     def refuse(
         self, backend: str, buffers: Sequence[str], nodes: Sequence[Node], error: Exception, required: bool = False
     ) -> None:
-        """Record that a backend failed on a partition with mutable buffers, so that they stay outside of it; warn.
+        """Record that a backend failed on a partition with mutable buffers, so that it does not get the buffers; warn.
 
         Args:
             backend: Its id.
@@ -99,7 +99,7 @@ class PartitionDiagnostics:
         )
 
     def leave_unlinked(self, backend: str, count: int, error: Exception, required: bool = False) -> None:
-        """Record that a backend failed to link its delegates, so that they stay as they were compiled; warn.
+        """Record that a backend failed to link its delegates, which therefore stay unlinked; issue a warning.
 
         Args:
             backend: Its id.

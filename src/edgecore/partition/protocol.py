@@ -39,7 +39,7 @@ class LayoutReason(str):
 
 @dataclass(frozen=True)
 class DelegationSpec:
-    """The backend that takes the nodes with one tag, and the compile specs of this partition.
+    """The backend to which the nodes with one tag are delegated, and the compile specs of this partition.
 
     Attributes:
         backend_id: The backend's id.
@@ -78,7 +78,8 @@ class PartitionResult:
         unsupported_nodes: The reason for each node that has no tag.
         claimed_buffers: Qualified names of the mutable buffers whose state the backend wants to keep, such as a KV
             cache; see `claimable_buffers`.
-        copied_nodes: Name of a tagged node -> the tags of further partitions that read it; each receives its own copy.
+        copied_nodes: Name of a tagged node -> the tags of further partitions that read the node; each partition
+            receives its own copy.
         warning: A warning about the user's options for this program; "" if there is none. The user is warned once, if
             the results for all methods, branches and loop bodies have a warning.
     """
@@ -111,10 +112,11 @@ class Partitioner(Protocol):
     ) -> tuple[Sequence[OpOverload], Callable[[torch.fx.Node], bool] | None]:
         """Return the operators that must not be decomposed before partitioning, and a function that selects calls.
 
-        The function returns True for a call that must stay; None instead of the function keeps all calls. A call that
-        stayed but was not delegated is decomposed after partitioning.
+        The function returns True for a call that must stay; None instead of the function means that all calls stay. A
+        call that stayed but was not delegated is decomposed after partitioning.
 
-        By default no operators are kept. A partitioner that does not derive from this class may omit this method.
+        By default all operators are decomposed. A partitioner that does not derive from this class may omit this
+        method.
         """
         return (), None
 

@@ -36,9 +36,9 @@ class ExportPass(PassBase):
     A subclass overrides methods among `placeholder`, `output`, `call_operator`, `call_getitem`, `call_sym`,
     `call_cond`, `call_while`, `call_map`, `call_scan`, `call_delegate`, `call_submodule`, `on_attr`, `inputs`, `call`.
     Each method receives a visited node and returns the value that later nodes read in its place: the result of its
-    `super()` method, the result of a call of `super().call_operator`, of which it may make several, or one of its
-    arguments. Values are instances of `ProxyValue`: `value.data` is the fake tensor or the number, `value.node` the
-    node; other attributes, such as `value.target`, come from the node.
+    `super()` method, one of its arguments, or the result of `super().call_operator`, which it may call several times.
+    Values are instances of `ProxyValue`: `value.data` is the fake tensor or the number, `value.node` the node; other
+    attributes, such as `value.target`, come from the node.
 
     A new call with the operator and the arguments of the visited node keeps its name and its `val`. If nothing changes,
     the graph stays as it is. The methods `requires` and `ensures` check the graph before and after the pass.
@@ -127,7 +127,7 @@ class ExportPass(PassBase):
     def call_operator(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: NodeMetadata) -> Any:
         """Add a call of an operator.
 
-        A tensor without dims as an argument, `torch.tensor(2.0)`, becomes a call of `aten.full`.
+        An argument that is a tensor without dims, such as `torch.tensor(2.0)`, becomes a call of `aten.full`.
 
         Args:
             op: The operator.
@@ -195,7 +195,7 @@ class ExportPass(PassBase):
         return self._fx("call_function", SCAN, (body, init, xs, additional_inputs), {}, meta)
 
     def _body(self, body: GraphModule, carried: Any, scanned: Any, captured: Any) -> GraphModule:
-        """Visit the body of `map` or `scan`; its slices have the fake values of the placeholders that receive them."""
+        """Visit the body of `map` or `scan`. The slices that it receives have the fake values of its placeholders."""
         slices = [node.meta["val"] for node in placeholders(body)[len(carried) :][: len(scanned)]]
         visited: GraphModule = self.call_submodule(body, (*carried, *slices, *captured)).graph_module
         return visited
@@ -270,7 +270,7 @@ class _Copy:
         inputs: The values of the inputs that have not been visited yet.
         node: The visited node.
         read: A visited node -> the value that later nodes read in its place.
-        kept: The visited nodes that the copy contains unchanged.
+        kept: The visited nodes that were copied without a change.
     """
 
     def __init__(self, graph_module: GraphModule, inputs: list[Any]) -> None:

@@ -18,6 +18,7 @@ from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import edit, has_result, take_graph
 from edgecore.ir.program.completion import complete_program, complete_vals
 from edgecore.passes.pass_list import NamedPass, Pass, name_of
+from edgecore.progress import Task, task
 
 GraphCheck = Callable[[GraphModule], None]
 """A function that raises an exception if a graph module breaks a rule."""
@@ -38,10 +39,9 @@ VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
 class PassManager:
     """A list of passes to run on a program or a graph module.
 
-    A pass that is a function receives the argument of the manager, a program or a graph module. If it is a graph
-    module, the function edits it, and returns a `PassResult` or nothing.
-    An exception in a pass becomes a `CompileError` that names the pass. The manager computes each `val` that a call
-    lacks.
+    A pass that is a function receives the argument of the manager, a program or a graph module. A function that
+    receives a graph module edits the module, and returns a `PassResult` or nothing. An exception in a pass becomes a
+    `CompileError` that names the pass. The manager computes each `val` that a call lacks.
 
     Args:
         passes: The passes.
@@ -84,9 +84,14 @@ class PassManager:
     def __call__(self, program: GraphModule) -> PassResult: ...
 
     def __call__(self, program: ExportedProgram | GraphModule) -> ExportedProgram | PassResult:
+        with task("running passes", len(self.passes)) as work:
+            return self._run(program, work)
+
+    def _run(self, program: ExportedProgram | GraphModule, work: Task) -> ExportedProgram | PassResult:
         modified = False
         for transform in self.passes:
             name = name_of(transform)
+            work.describe(name)
             function: Any = transform.function if isinstance(transform, NamedPass) else transform
             with _RUNNING, failures_named(f"the pass {name}"):
                 if isinstance(program, GraphModule):
@@ -106,6 +111,7 @@ class PassManager:
                 self._check(name, program)
             if self._after_pass is not None and isinstance(program, ExportedProgram):
                 self._after_pass(name, program)
+            work.advance()
         return PassResult(program, modified) if isinstance(program, GraphModule) else program
 
     def _check(self, name: str, program: ExportedProgram | GraphModule) -> None:
@@ -126,8 +132,7 @@ def check_structure(program: ExportedProgram) -> None:
 
     Raises:
         RuntimeError: The graph reads a node before it is computed, or a node of another graph.
-        CompileError: A call has no `val`, or the signature does not match the inputs or the number of results of the
-            graph.
+        CompileError: A call has no `val`, or the signature does not match the graph's inputs or its number of results.
     """
     graph = program.graph_module.graph
     graph.lint()

@@ -25,7 +25,8 @@ _PROTECTED = _OF_THE_VALUE | {"stack_trace", "nn_module_stack", "debug_handle"}
 class ProxyValue:
     """A value of a graph.
 
-    A number that is known when the pass runs behaves like one: `int(value)`, `bool(value)`. A symbolic number does not.
+    If the value is a number that is known when the pass runs, `int(value)` and `bool(value)` return it. For a symbolic
+    number, they raise an error.
 
     Attributes:
         data: The value: a fake tensor, a number, or a tuple of these.
@@ -125,7 +126,7 @@ def nodes_of(values: Any) -> Any:
 def map_args(
     op: OpOverload, function: Callable[[Any, torch.Argument], Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a call, each replaced by `function(argument, its entry in the schema)`."""
+    """Replace each argument of a call by the result of `function(argument, schema entry of the argument)`."""
     changed, named = list(args), dict(kwargs)
     for index, spec in enumerate(schema_of(op).arguments):
         if spec.name in named:

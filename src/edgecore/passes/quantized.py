@@ -111,7 +111,7 @@ def insert_pair(editor: Editor, value: Node, parameters: QuantizationParameters)
 
 
 def quantized_before(node: Node, constants: Constants | None = None) -> Node | None:
-    """Return q for a node quantize(dequantize(q)), if the parameters agree and q is in their range; otherwise None.
+    """For a node quantize(dequantize(q)), return q if the parameters agree and q is in their range; otherwise None.
 
     For values computed from constants, the range is known only if `constants` is passed. Returns None for 32-bit
     integers, which float32 cannot represent exactly, and if the value between the two nodes is fp16.

@@ -15,7 +15,7 @@ from edgecore.ir.torch_compat import OpOverload
 
 
 def call_of(node: Node, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of the values of the call's input nodes that calls `function` with the call's arguments."""
+    """Return a function that takes the values of a call's input nodes, and calls `function` like the call."""
     leaves = node.all_input_nodes
 
     def call(*values: Any) -> Any:
@@ -29,7 +29,7 @@ def call_of(node: Node, function: Callable[..., Any]) -> Callable[..., Any]:
 def trace(
     function: Callable[..., Any], leaves: Sequence[Node], mode: Any, table: Mapping[OpOverload, Callable[..., Any]]
 ) -> GraphModule:
-    """Trace a function of the fake values of nodes; composite operators and operators of `table` are decomposed."""
+    """Trace a function of the fake values of nodes; decompose composite operators, and the operators in `table`."""
     from edgecore.ir.torch_compat import enable_python_dispatcher, make_fx
 
     with mode, torch.no_grad(), enable_python_dispatcher():

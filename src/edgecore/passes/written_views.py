@@ -60,7 +60,7 @@ def shared_source(node: Node, mode: Any) -> Node | None:
 
 
 def result_of(node: Node, mode: Any) -> Any:
-    """Return the fake result of a call; it shares memory with the `val`s of its arguments as in eager mode."""
+    """Return the fake result of a call. As in eager mode, it may share memory with the arguments (their `val`s)."""
     assert callable(node.target)
     # Ignore the new symbolic numbers that calls such as `item` make, because no node of the graph uses them.
     with mode.shape_env.ignore_fresh_unbacked_symbols() if mode.shape_env is not None else nullcontext():

@@ -13,11 +13,11 @@ from torch.export import ExportedProgram
 from edgecore import format as fmt
 from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
+from edgecore.files import write_files
 from edgecore.ir.dialect.dtypes import scalar_type, torch_dtype
 from edgecore.ir.program.copying import module_to_run, unchanged_buffers
 from edgecore.ir.torch_compat import pytree
 from edgecore.pipeline.finished_program import FinishedProgram
-from edgecore.pipeline.save import write_files
 
 _NUMBERS: dict[type, type] = {bool: fmt.Bool, int: fmt.Int, float: fmt.Double}
 
@@ -153,7 +153,7 @@ class BundledProgram:
         """Write the `.bpte` file.
 
         Raises:
-            WriteError: The file cannot be written; then an existing file has not changed.
+            WriteError: The file cannot be written. An existing file is then unchanged.
             FormatError: The file would be larger than 2 GiB.
         """
         buffer = self.buffer
@@ -161,7 +161,7 @@ class BundledProgram:
 
 
 def serialize_from_bundled_program_to_flatbuffer(bundled_program: BundledProgram) -> bytes:
-    """Return the `.bpte` as bytes. The function has the name of its counterpart in executorch."""
+    """Return the `.bpte` as bytes. Named like its counterpart in executorch."""
     return bundled_program.buffer
 
 
@@ -219,8 +219,8 @@ def _values(values: list[Any], plan: fmt.ExecutionPlan | None, indices: Sequence
 def _value(value: Any, expected: Any, where: str) -> fmt.BundledTensor | fmt.Int | fmt.Bool | fmt.Double:
     """Convert an input or output of a test case to a flatbuffer table.
 
-    A tensor takes the dim order of `expected`, which is the same input or output in the program. `fmt.verify_cases`
-    checks afterwards that the values match the method.
+    A tensor takes the dim order of `expected`, the program's tensor for this input or output. `fmt.verify_cases` checks
+    afterwards that the values match the method.
     """
     if isinstance(value, torch.Tensor):
         order = tuple(range(value.dim()))

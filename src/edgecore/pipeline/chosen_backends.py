@@ -69,7 +69,7 @@ def _option_problem(problem: ErrorDetails) -> str:
     message = problem_message(problem)
     if problem["type"] == "extra_forbidden":
         return f"no option {name!r}"
-    # pydantic names no option if a problem is about several options; the message then names them.
+    # If a problem concerns several options, pydantic names none as its location, but the message names them.
     return f"{name}: {message}" if name else message
 
 
@@ -83,7 +83,7 @@ def check_required(backends: Sequence[Backend], report: DelegationReport) -> Non
 
 
 def float_dtype(backends: Sequence[Backend], used: Set[str]) -> str:
-    """Return "float16" if a backend whose id is in `used` computes in float16 even without a recipe, else "float32"."""
+    """Return "float16" if a backend with an id in `used` computes in float16 without a recipe, else "float32"."""
     for backend in backends:
         info = registry.find_by_name(backend.name)
         compiler = compiler_of(info)

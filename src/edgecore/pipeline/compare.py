@@ -36,11 +36,11 @@ class OutputRow:
         shape: The shape of the program's output.
         dtype: The dtype of the program's output.
         eager: The difference of the program's output from the model's output. It includes the error of the runtime and,
-            if `edgecore.compile` quantized the model, the quantization error; then it is taken from the call with the
-            lowest SQNR.
+            if `edgecore.compile` quantized the model, the quantization error; then this difference is from the call
+            with the lowest SQNR.
         quantized: The difference from the quantized program in eager mode, which is the error of the runtime alone;
             None if `edgecore.compile` did not quantize the model.
-        bound: The largest absolute error of the runtime that is accepted.
+        bound: The largest accepted absolute error of the runtime.
         step: The scale, if a per-tensor dequantize node with a constant scale computes the output; otherwise None.
         problem: A sentence if the model returns another shape or dtype than the program; otherwise empty.
     """
@@ -58,7 +58,7 @@ class OutputRow:
 
     @property
     def own(self) -> Difference:
-        """The difference to compare with `bound`: `quantized` if it is not None, otherwise `eager`."""
+        """The difference that must not exceed `bound`: `quantized` if it is not None, otherwise `eager`."""
         return self.quantized or self.eager
 
     @property
@@ -68,7 +68,7 @@ class OutputRow:
 
     @property
     def undecided(self) -> bool:
-        """True if a finite error has no bound, because rounding noise makes elements infinite or NaN in eager mode."""
+        """True if the error cannot be judged: rounding alone makes elements infinite or NaN in eager mode."""
         return not self.exceeded and not math.isfinite(self.bound)
 
     def __str__(self) -> str:
@@ -224,8 +224,8 @@ def _compare_method(
     if reference.rounded is not None:
         flat = [tuple(pytree.tree_leaves(call)) for call in calls]
         rounded, dtype = reference.rounded, reference.computes_in
-        # A backend may choose a dynamic scale for a tensor or for each row. Run the eager program both ways, and
-        # compare the result that is closer to the backend's output.
+        # A backend may choose a dynamic scale for a tensor or for each row. Run the eager program both ways, and use
+        # the result that is closer to the backend's output.
         by_row_choices = (False, True) if chooses_scales(rounded) else (False,)
         quantized = [_apply(rounded, quantized_eager(rounded, dtype, by_row=by_row), flat) for by_row in by_row_choices]
         noisy = [

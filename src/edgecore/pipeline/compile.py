@@ -37,6 +37,7 @@ from edgecore.pipeline.compiled_program import CompiledProgram, Model
 from edgecore.pipeline.export import dynamic_shapes_by_argument, export_model
 from edgecore.pipeline.lowering import FinishOptions, LowerOptions, PassDump, file_alignments, lower
 from edgecore.pipeline.unheld import unheld_constants, warn_of_unheld
+from edgecore.progress import task, track
 from edgecore.quantize import (
     Calibration,
     Plan,
@@ -175,9 +176,10 @@ def compile(
         ),
     )
     check_required(chosen, lowered.report())
-    finished = lowered.finish(
-        FinishOptions(runtime=runtime, planning=planning, external_constants=external_data, alignments=alignments)
-    )
+    with task("planning memory and making the program"):
+        finished = lowered.finish(
+            FinishOptions(runtime=runtime, planning=planning, external_constants=external_data, alignments=alignments)
+        )
     used = {delegate.id for method in finished.pte.program.execution_plan for delegate in method.delegates}
     dtype = float_dtype(chosen, used)
     references = {name: _reference(program, quantized.get(name), plan, dtype) for name, program in exported.items()}
@@ -264,7 +266,8 @@ def _export_methods(
         if isinstance(trained, ExportedProgram):
             exported[name] = trained
         else:
-            exported[name] = export_model(trained, inputs, kwargs, shapes)
+            with task(f"exporting {name}"):
+                exported[name] = export_model(trained, inputs, kwargs, shapes)
         if with_recipe:
             shapes_of[name] = dynamic_shapes_by_argument(trained, shapes)
     return exported, shapes_of
@@ -280,9 +283,10 @@ def _quantize_methods(
         check_dense(program)  # check before quantization; without a recipe, lowering makes both checks
         check_transforms(program)
         samples = calibration[name] if isinstance(calibration, Mapping) else calibration
-        quantized[name] = quantize_model(program, plan, samples, shapes[name], dtype)
+        with task(f"quantizing {name}"):
+            quantized[name] = quantize_model(program, plan, samples, shapes[name], dtype)
     if any(recipe.method.calibrates for recipe in recipes_of(plan)):
-        ratios = [output_ratios(program, name) for name, program in quantized.items()]
+        ratios = [output_ratios(program, name) for name, program in track(quantized.items(), "measuring accuracy")]
         warn_of_losses({name: ratio for by_output in ratios for name, ratio in by_output.items()}, stacklevel=3)
         lost = [row for name, program in quantized.items() for row in lost_layers(program, name)]
         warn_of_lost_layers(lost, stacklevel=3)

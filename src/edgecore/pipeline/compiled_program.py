@@ -102,9 +102,10 @@ class CompiledProgram(FinishedProgram):
         and of the runtime), and from the quantized program in PyTorch (the error of the runtime alone).
 
         `Comparison.ok` is True if the runtime's error stays within a bound for every output. In float32 the bound is
-        1e-3 of the output's largest magnitude, which allows for summing in another order. If the program rounds values,
-        or a backend declares that it computes in fp16 or that its integers differ by some steps, the bound is at least
-        three times the change that noise of this size causes (`edgecore.numerics.rounding.perturbed_eager`).
+        1e-3 of the output's largest magnitude, which allows for summing in another order. The bound may be larger if
+        the program rounds values, or if a backend declares that it computes in fp16 or that its integers may differ by
+        some steps. It is then at least three times the change that noise of the size of these errors causes in eager
+        mode (`edgecore.numerics.rounding.perturbed_eager`).
 
         Args:
             model: The model that was compiled: a module in eval mode, an ExportedProgram, or a mapping from names of

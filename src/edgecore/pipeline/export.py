@@ -100,7 +100,7 @@ def export_model(
 
 
 def dynamic_shapes_by_argument(model: torch.nn.Module | ExportedProgram, shapes: Any) -> Any:
-    """Convert the `dynamic_shapes` of `model` to the `dynamic_shapes` of its exported module.
+    """Convert `dynamic_shapes` for `model` to `dynamic_shapes` for the module that its export makes.
 
     Quantization exports the exported module again. There, the tensors of a parameter `*args` are separate parameters:
     `args_0`, `args_1` and so on.
@@ -121,7 +121,7 @@ def dynamic_shapes_by_argument(model: torch.nn.Module | ExportedProgram, shapes:
 def is_in_training(model: torch.nn.Module) -> bool:
     """Return True if a module, or a module inside it, is in training mode.
 
-    For an exported module its flag is ignored: its operators have the mode of the export, and it has no `eval()`.
+    The flag of an exported module is ignored: its operators have the mode of the export, and it has no `eval()`.
     """
     exported = [module for module in model.modules() if _is_exported(module)]
     fixed = {inner for module in exported for inner in module.modules()}
@@ -222,7 +222,7 @@ def _sentence(error: Exception, model: torch.nn.Module, dims: Sequence[_Dim]) ->
 
 
 def _violated(text: str, model: torch.nn.Module, dims: Sequence[_Dim]) -> str:
-    """Explain why dims of the user's `dynamic_shapes` cannot be dynamic, and add torch's suggestions."""
+    """Explain why dims in the user's `dynamic_shapes` cannot be dynamic, and add torch's suggestions."""
     problems = []
     for line in (line.strip(" -") for line in text.splitlines() if line.startswith("  - ")):
         if fixed := _FIXED.search(line):

@@ -14,8 +14,8 @@ from torch.export import ExportedProgram
 
 from edgecore import format as fmt
 from edgecore.emit.external import DEFAULT_FILE
+from edgecore.files import write_files
 from edgecore.pipeline.report.delegation import DelegationReport
-from edgecore.pipeline.save import write_files
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class FinishedProgram:
         named = {id(blob.data): blob.data for key, blob in self.pte.named_data.items() if key != fmt.META_KEY}
         external = (entry.data for file in self.data.values() for entry in file.entries.values())
         data = [*self.pte.constants, *self.pte.mutable, *self.pte.delegate_blobs, *named.values(), *external]
-        # A file stores data only once if a kernel and a delegate share it, such as a weight that an embedding shares
-        # with the output layer.
+        # A file stores data that a kernel and a delegate share only once; for example, an embedding and the output
+        # layer may share a weight.
         lengths = Counter(memoryview(part).nbytes for part in data)
         contents = {
             (length, sha256(part).digest() if lengths[length] > 1 else b"")
@@ -138,7 +138,7 @@ class FinishedProgram:
             outdir: An existing folder.
 
         Raises:
-            WriteError: A file cannot be written; then no existing file has changed.
+            WriteError: A file cannot be written. All existing files are then unchanged.
 
         Example:
             >>> program.write_tensor_data_to_file("weights")
@@ -157,7 +157,7 @@ class FinishedProgram:
             The paths of all files, the `.pte` first.
 
         Raises:
-            WriteError: A file cannot be written; then no existing file has changed.
+            WriteError: A file cannot be written. All existing files are then unchanged.
 
         Example:
             >>> program.save("model.pte")

@@ -22,7 +22,7 @@ from edgecore.plugin import (
 
 @cache
 def compiler_of(info: BackendInfo) -> BackendCompiler:
-    """Return the compiler of a backend; it is constructed once per process."""
+    """Return the compiler of a backend, which is constructed once per process."""
     return registry.load_compiler(info)
 
 
@@ -58,7 +58,7 @@ def report_lines(backend_id: str, results: Sequence[PreprocessResult]) -> list[s
 
 @cache
 def _distribution(info: BackendInfo) -> tuple[str, str]:
-    """Return the name and version of a backend's pip package; if there is none, the name of the module and ""."""
+    """Return the name and version of a backend's pip package; without a package, the name of its module and ""."""
     package = info.compiler.partition(":")[0].partition(".")[0]
     for name in packages_distributions().get(package, ()):
         try:

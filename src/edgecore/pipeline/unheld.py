@@ -1,4 +1,4 @@
-"""Constants that a backend's low precision cannot represent, such as 1e-12 or `finfo.min` in float16."""
+"""Find constants that a backend's low precision cannot represent, such as 1e-12 or float32's `finfo.min` in float16."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Unheld:
     Attributes:
         call: The call that reads the number.
         number: The number, and its value in the dtype.
-        hides: True for a large number that hides elements from a softmax. The largest number of the dtype hides
-            them, too, so the result does not change.
+        hides: True for a large number in a mask, which makes a softmax return 0 for the masked elements. The largest
+            number of the dtype has the same effect, so the result does not change.
     """
 
     call: str
@@ -48,7 +48,7 @@ class Unheld:
 def unheld_constants(
     programs: Mapping[str, ExportedProgram], dtype: torch.dtype, backend_ids: Collection[str]
 ) -> list[Unheld]:
-    """List the numbers in the partitions of some backends that a dtype cannot represent, with the calls that read them.
+    """List the numbers that a dtype cannot represent in the partitions of some backends, with the calls that read them.
 
     Args:
         programs: Method name -> program with delegates.
@@ -68,7 +68,7 @@ def unheld_constants(
 
 
 def warn_of_unheld(constants: Sequence[Unheld], dtype: torch.dtype, stacklevel: int) -> None:
-    """Warn of the numbers that `dtype` cannot represent, but not of those that only hide elements from a softmax."""
+    """Warn of the numbers that `dtype` cannot represent, but not of those that only mask elements of a softmax."""
     texts = [str(constant) for constant in constants if not constant.hides]
     if texts:
         more = [f"{len(texts) - _LISTED} more, see the report"] if len(texts) > _LISTED else []
@@ -95,7 +95,7 @@ def _unheld(program: ExportedProgram, dtype: torch.dtype) -> Iterator[Unheld]:
 
 
 def _numbers(node: Node, constants: Constants) -> Iterator[tuple[str, float]]:
-    """Yield the numbers that a call reads; of a constant tensor the only element, or the largest if it exceeds 1."""
+    """Yield the numbers that a call reads; for a constant tensor its only element, or its largest if that exceeds 1."""
     arguments = arguments_by_name(node) if isinstance(node.target, OpOverload) else {}
     for name, argument in arguments.items():
         for value in pytree.tree_leaves(argument):

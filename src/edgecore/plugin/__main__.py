@@ -7,8 +7,8 @@ from pathlib import Path
 
 import edgecore
 
-# For each option: the folder in the installed package, and the folder in the source tree. An editable installation
-# has its Python files in the source tree, so both are tried.
+# For each option: the folder in an installed package, and the folder in a source tree, which an editable installation
+# uses. Both are tried.
 _FOLDERS = {"--include-dir": ("native/include", "runtime_cpp/include"), "--cmake-dir": ("cmake", "cmake")}
 
 

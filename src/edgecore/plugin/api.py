@@ -36,7 +36,8 @@ class MemoryNeed:
     """Memory that a delegate allocates for tensors of the largest shapes.
 
     Attributes:
-        kind: "scratch" is used only during a run, "persistent" also between runs, "staging" holds copies of arguments.
+        kind: "scratch" (used only during a run), "persistent" (keeps its content between runs), or "staging" (holds
+            copies of arguments).
         bytes: Size in bytes.
         space: Number of the memory space: 0 is host memory, the backend numbers the others.
         alignment: Alignment in bytes.
@@ -61,7 +62,8 @@ class NamedBlob:
         readers: The debug handles of the nodes that read the data, if it holds packed or converted weights. With
             `external_data` the data moves to the same file as the weights of these nodes.
         repeats_blob: True if the blob also contains the weights in `data`, as for a simulator that needs the whole
-            partition. Then `data` moves to the file of the weights, but the weights stay in the `.pte`.
+            partition. With `external_data`, `data` then moves to the `.ptd` file, but the blob in the `.pte` still has
+            the weights.
     """
 
     data: bytes | memoryview
@@ -182,7 +184,7 @@ class BackendCompiler(Protocol):
 
         Args:
             blob: A blob that `preprocess` returned.
-            named_data: Named data of the whole file by key: objects with the bytes as `data`.
+            named_data: Named data of the whole file: key -> object whose attribute `data` holds the bytes.
             runtime: The target runtime: "executorch-1.5" or "edgecore".
 
         Returns:
@@ -207,7 +209,7 @@ Selects = Callable[["Node"], bool]
 class QuantizerRecipe:
     """A recipe of `edgecore.compile(quantize=...)` that quantizes with a `Quantizer` of torchao.
 
-    edgecore removes the annotations of nodes that the user's rules exclude, and of nodes that share their scale.
+    edgecore removes the annotations of nodes that the user's rules exclude, and of nodes that share a scale with them.
 
     Attributes:
         make_quantizer: Makes the quantizer.
@@ -227,8 +229,8 @@ class RewriteRecipe:
 
     Attributes:
         rewrite: Takes a program and a function that returns True for the nodes to quantize; returns a rewritten copy.
-            It may raise `CompileError`. For nodes that `edgecore.sdk.Editor` makes, that function returns the same as
-            for the nodes that they replace, because they inherit their `meta`.
+            It may raise `CompileError`. The passed function also works for nodes that `edgecore.sdk.Editor` makes: they
+            inherit the `meta` of the nodes that they replace.
         options: Options of the backend that the recipe requires. Options that the user sets take precedence.
         computes_in: Dtype in which the backend computes floating-point values with these options. The quantization
             report and `compare` round results to this dtype.
@@ -438,7 +440,7 @@ class BlobGraphReader(BackendCompiler, Protocol):
 
         Args:
             blob: The blob of one delegate.
-            named_data: Named data of the whole file by key: objects with the bytes as `data`.
+            named_data: Named data of the whole file: key -> object whose attribute `data` holds the bytes.
 
         Raises:
             FormatError: The blob is damaged.

@@ -311,7 +311,7 @@ def _not_found(name_or_id: str) -> str:
 
 
 def _name_of(provider: Provider) -> str:
-    """Return the name of a backend if it is known without importing its package; else the backend id."""
+    """Return the name of a backend if edgecore knows it without importing the package; else the backend id."""
     from edgecore.plugin.installed.known_backends import lookup
 
     known = _loaded.get((provider.name, provider.value)) or lookup(provider.name)

@@ -9,10 +9,12 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
+
+from edgecore.processes.interrupts import uninterrupted
 
 _POLL_SECONDS = 0.2
 """Seconds between two checks of a command's memory: each reads all of /proc for milliseconds and disturbs timings."""
@@ -76,24 +78,35 @@ def run_command(
     Raises:
         OSError: The command cannot be started.
     """
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-        stdout=stdout or subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        cwd=folder,
-        env=environment,
-    )
     out, err = bytearray(), bytearray()
-    readers = [_begin(_drain, process.stderr, err, err_bytes)]
-    if process.stdout is not None:
-        readers.append(_begin(_drain, process.stdout, out, None))
-    if stdin is not None:
-        _begin(_feed, process.stdin, stdin)
+    readers: list[threading.Thread] = []
+    process = None
     try:
+        with uninterrupted():
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdout=stdout or subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                cwd=folder,
+                env=environment,
+            )
+        readers.append(_begin(_drain, process.stderr, err, err_bytes))
+        if process.stdout is not None:
+            readers.append(_begin(_drain, process.stdout, out, None))
+        if stdin is not None:
+            _begin(_feed, process.stdin, stdin)
         stopped = _wait(process, readers, seconds, memory_mb, stop)
     finally:
+        if process is not None:
+            _end(process, readers)
+    return Ended(process.returncode, _text(out), _text(err), stopped)
+
+
+def _end(process: subprocess.Popen[bytes], readers: Sequence[threading.Thread]) -> None:
+    """Kill all processes of a command, wait until all its output is read, and close its pipes."""
+    with uninterrupted():
         kill_family(process)
         end = time.monotonic() + _DRAIN_SECONDS  # limit the wait: a child in another session may hold the pipes open
         for reader in readers:
@@ -101,16 +114,26 @@ def run_command(
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
-    return Ended(process.returncode, _text(out), _text(err), stopped)
 
 
 def kill_family(process: subprocess.Popen[Any]) -> None:
-    """Kill a session leader and all processes of its session."""
-    if hasattr(os, "killpg"):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    else:
+    """Kill a session leader, all processes of its session, and on Linux also commands that a running leader started.
+
+    These commands, such as a vendor's compiler that a worker calls, have sessions of their own.
+    """
+    if not hasattr(os, "killpg"):
         process.kill()
+        process.wait()
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError), uninterrupted():
+        started: list[int] = []
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGSTOP)  # it must not start others meanwhile
+            started = _descendants(process.pid)
+        os.killpg(process.pid, signal.SIGKILL)
+        for pid in started:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
     process.wait()
 
 
@@ -139,8 +162,8 @@ def _wait(
     """Wait until the process ends or exceeds a limit; return the exceeded limit."""
     end = time.monotonic() + seconds
     while True:
-        # Wait for the process by joining the thread that reads its stderr, which the process closes when it ends:
-        # `Popen.wait` with a timeout would poll (check and sleep in turn).
+        # To wait for the process, join the thread that reads its stderr: the stream is closed when the process ends.
+        # `Popen.wait` with a timeout would poll instead (check and sleep in turn).
         pause = min(_POLL_SECONDS, max(0.0, end - time.monotonic()))
         readers[0].join(pause)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -161,7 +184,7 @@ def _begin(target: Any, *arguments: Any) -> threading.Thread:
 
 
 def _drain(stream: IO[bytes], kept: bytearray, count: int | None) -> None:
-    """Read a stream to its end, and keep its last `count` bytes (None: all) in `kept`."""
+    """Read a stream to its end, and store its last `count` bytes (None: all bytes) in `kept`."""
     with contextlib.suppress(ValueError, OSError):  # the stream was closed
         while part := os.read(stream.fileno(), _PART):
             kept += part
@@ -170,7 +193,7 @@ def _drain(stream: IO[bytes], kept: bytearray, count: int | None) -> None:
 
 
 def _feed(stream: IO[bytes], parts: Iterable[bytes]) -> None:
-    with contextlib.suppress(OSError), stream:  # ignore a broken pipe: the process has ended, and says why
+    with contextlib.suppress(OSError), stream:  # ignore a broken pipe: the process has ended, and its status says why
         for part in parts:
             stream.write(part)
 
@@ -181,13 +204,23 @@ def _text(content: bytearray) -> str:
 
 def _resident(session: int) -> int:
     """Return the resident bytes of all processes of a session; 0 on systems without /proc."""
-    total = 0
+    return sum(int(facts[21]) * _PAGE for _, facts in _processes() if int(facts[3]) == session)
+
+
+def _descendants(ancestor: int) -> list[int]:
+    """Return the ids of all processes that a process started, directly or not; empty on systems without /proc."""
+    parents = {pid: int(facts[1]) for pid, facts in _processes()}
+    found = {ancestor}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sorted(found - {ancestor})
+
+
+def _processes() -> Iterator[tuple[int, list[str]]]:
+    """Yield the id of each process of the system, and the fields of its `/proc/ID/stat` from the third on."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             # The program's name, in parentheses, may contain spaces, so split after it.
-            rest = (folder / "stat").read_text().rpartition(")")[2].split()
+            yield int(folder.name), (folder / "stat").read_text().rpartition(")")[2].split()
         except (OSError, UnicodeDecodeError):
             continue
-        if int(rest[3]) == session:
-            total += int(rest[21]) * _PAGE
-    return total

@@ -221,8 +221,8 @@ class Ssh(Device):
     def _call(self, line: str) -> list[str]:
         """Return the ssh command that runs a line in `sh`, whatever the user's shell is.
 
-        `exit $?` prevents `sh` from replacing itself by the command. It then reports the signal that killed the
-        command; otherwise ssh would return 255, as for its own errors.
+        `exit $?` prevents `sh` from replacing itself by the command. So `sh` survives and reports the signal that
+        killed the command; otherwise ssh would return 255, as for its own errors.
         """
         return [*self._command, f"sh -c {shlex.quote(f'{line}; exit $?')}"]
 
@@ -240,7 +240,7 @@ class Ssh(Device):
                 self._progress(f"pushing {path.name} to {self.name}: {100 * sent // max(size, 1)} %")
 
     def _checked(self, done: Ended) -> Ended:
-        """Raise an error if ssh itself failed, which it signals by the status 255."""
+        """Raise an error if ssh itself failed: it then exits with status 255."""
         if done.status == 255:
             raise self._failure("cannot be reached, or the connection was lost", done)
         return done
@@ -266,7 +266,7 @@ class Adb(Device):
         return self._checked(self._start([*self._command, "push", str(path), remote], 1800))
 
     def _checked(self, done: Ended) -> Ended:
-        """Raise an error if adb itself failed, which it signals by the status 1 and a message of its own."""
+        """Raise an error if adb itself failed: it then exits with status 1 and prints its own message."""
         if done.status == 1 and _ADB_FAILED.search(done.err):
             raise self._failure("cannot be reached, or the connection was lost", done)
         return done

@@ -1,4 +1,4 @@
-"""A Python process that answers requests, and whose crash or hang its parent survives.
+"""A Python process that answers requests. Its parent survives if it crashes or hangs.
 
 Requests and answers are lines of JSON on the stdin and stdout with which the worker starts. It then redirects stdin to
 /dev/null and stdout to stderr, so that output of a library cannot be taken for an answer.
@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import IO, Any
 
 from edgecore.processes.command import kill_family
+from edgecore.processes.interrupts import uninterrupted
 
 # The worker takes over its parent's sys.path before it imports anything, so that both import the same packages.
 _CHILD = "import sys; sys.path[:] = sys.argv[2:]; from edgecore.processes.worker import main; main(sys.argv[1])"
@@ -66,14 +67,15 @@ class Worker:
 
     def __init__(self, target: str, paths: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self._printed = tempfile.TemporaryFile(buffering=0)
-        self._process = subprocess.Popen(
-            worker_command(target, paths),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._printed,
-            start_new_session=True,
-            env=environment,
-        )
+        with uninterrupted():
+            self._process = subprocess.Popen(
+                worker_command(target, paths),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._printed,
+                start_new_session=True,
+                env=environment,
+            )
         self._lines: queue.Queue[bytes] = queue.Queue()
         threading.Thread(target=self._forward, daemon=True).start()
 
@@ -102,7 +104,7 @@ class Worker:
             if not line:
                 self._lines.put(b"")
                 raise WorkerEnded(self._process.wait())
-            with contextlib.suppress(ValueError):  # skip a half line, which a killed fork may have left
+            with contextlib.suppress(ValueError):  # skip an incomplete line, which a killed fork may have left
                 return json.loads(line)
 
     @property
@@ -111,7 +113,7 @@ class Worker:
         return self._process.poll() is None
 
     def printed(self) -> str:
-        """Return all that the worker has printed since its start or since `forget_printed`.
+        """Return everything that the worker has printed since its start or the last `forget_printed`.
 
         Call it only between requests, when the worker prints nothing: both processes share the file's position.
         """
@@ -120,7 +122,7 @@ class Worker:
 
     def forget_printed(self) -> None:
         """Discard all output that the worker has printed. Call it only between requests, like `printed`."""
-        self._printed.seek(0)  # also moves the position at which the worker prints
+        self._printed.seek(0)  # the worker shares the file position, so it also prints from the start
         self._printed.truncate()
 
     def close(self, seconds: float = 0) -> None:

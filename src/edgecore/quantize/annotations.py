@@ -52,8 +52,8 @@ OBSERVERS: Mapping[str, Any] = {
 class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
     """A `Quantizer` with a configuration for each module. A backend's subclass overrides `annotate_node`.
 
-    A configuration for a module's name takes precedence over one for its type, then one for a function, then the global
-    one. The configuration None leaves a module in floating point.
+    Configurations take precedence in this order: for a module's name, for a module's type, for a function, global. The
+    configuration None leaves a module in floating point.
     """
 
     dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32,)
@@ -65,7 +65,7 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
         self._types: dict[str, Config | None] = {}
         self._functions: dict[str, Config | None] = {}
         self._global: Config | None = None
-        self._is_branch = False  # True for a branch of a model, which need not call all configured modules
+        self._is_branch = False  # True if the graph is a branch of a model: it need not call all configured modules
 
     def set_global(self: Self, quantization_config: Config | None) -> Self:
         """Set the configuration of all operators for which no other configuration is set."""
@@ -77,7 +77,8 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
     ) -> Self:
         """Set the configuration of operators in modules of a type, or of the operators that a torch function becomes.
 
-        A function, such as `torch.nn.functional.linear`, also applies to modules that call it.
+        The configuration of a function, such as `torch.nn.functional.linear`, also applies to modules that call the
+        function.
         """
         if not isinstance(object_type, type):
             self._functions[object_type.__name__] = quantization_config
@@ -109,9 +110,9 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`.
 
-        Some nodes are skipped: nodes that have an annotation already; nodes whose result has none of `dtypes`; nodes
-        that read empty tensors, whose range an observer cannot determine; linear layers whose weight is a vector, so
-        that the result has no channels.
+        Some nodes are skipped: nodes that already have an annotation; nodes whose result has a dtype outside of
+        `dtypes`; nodes that read tensors without elements, which have no range to observe; linear layers with a vector
+        as weight, because their result has no channels.
 
         Raises:
             ValueError: A configured function, type or name occurs nowhere in the model.
@@ -256,7 +257,7 @@ def activation_observer(observer: Any, low: int, high: int, *, is_qat: bool, eps
 def _is_lost(node: Node) -> bool:
     """Return True for a call whose write torchao loses: through a view, to a tensor with views, or to a buffer.
 
-    A `copy_` to a buffer or input is kept: a functional module writes back its state by `copy_`.
+    torchao preserves a `copy_` to a buffer or input: a functional module writes back its state by `copy_`.
     """
     if node.op != "call_function" or not is_mutable(node) or functional_form(node.target) is None:
         return False
@@ -302,7 +303,7 @@ def mark(
 
 
 def _fixed_spec(node: Node) -> FixedQParamsQuantizationSpec | None:
-    """Return the specification of a node's result if it has a fixed scale and zero point, maybe those of an input."""
+    """Return the specification of a node's result if its scale and zero point are fixed, possibly by an input."""
     spec = output_spec(node)
     while isinstance(spec, SharedQuantizationSpec) and isinstance(spec.edge_or_node, tuple):
         source, user = spec.edge_or_node
@@ -315,8 +316,8 @@ def fused_tail(node: Node, groups: Iterable[Collection[Any]]) -> Node:
 
     Args:
         node: The node.
-        groups: Groups of fusible operators, such as normalizations, then clamps. At most one operator of each group is
-            fused, in this order, and only if it is the only user of the node before it.
+        groups: Groups of fusible operators, such as normalizations, then clamps. The groups are fused in this order, at
+            most one operator of each group, and only if the operator is the only user of the node before it.
     """
     for group in groups:
         users = list(node.users)

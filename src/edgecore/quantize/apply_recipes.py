@@ -19,7 +19,7 @@ from edgecore.numerics.evaluate import copied
 from edgecore.numerics.quality import Inputs, Quantized
 from edgecore.passes.quantized import dequantized_inputs
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
-from edgecore.quantize.calibration import Calibration, with_progress
+from edgecore.quantize.calibration import Calibration, tracked_samples
 from edgecore.quantize.embeddings import quantize_embeddings
 from edgecore.quantize.masks import collect_hidden_observers, remove_observers
 from edgecore.quantize.plan import MARK, ChosenRecipe, Plan, marks_of, recipes_of, takes_calibration
@@ -86,8 +86,8 @@ def quantize_model(
         is_whole = is_whole and len(recipes) == 1 and not quantizers[0].embeddings and not floats
         quantizer = make_quantizer(quantizers, is_whole=is_whole)
         sample, quantized = _convert(program, exported.example_inputs, quantizer, title, calibration, dynamic_shapes)
-        # `from_node` of an exported node refers to a node of the converted module, which has the same name as in
-        # `program`.
+        # `from_node` of an exported node names a node of the converted module. The nodes of `program` have the same
+        # names.
         sources = {node.name: node.meta["from_node"] for node in quantized.graph.nodes if "from_node" in node.meta}
         names = {name: origins.get(source[-1].name, source[-1].name) for name, source in sources.items()}
         return Quantized(exported, quantized, names, sample, computes_in, excluded, weights)
@@ -119,19 +119,19 @@ def _convert(
         )
     args, kwargs = pytree.tree_map(copied, example)  # copy the inputs, because the model may write them
     with failures_named(title):
-        # Copy the program, because torchao changes the bodies of loops, which all modules of a program share.
+        # Copy the program: torchao changes loop bodies, which all modules made from one program share.
         module = copy_program(program).module()
         observed = prepare_pt2e(module, OutsideBodies(quantizer, module))
     first_sample: list[Inputs] = []
 
     def record(_: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
-        if not first_sample and named.keys() == kwargs.keys():  # with other keywords, the model raises an error
+        if not first_sample and named.keys() == kwargs.keys():  # the model rejects others
             first_sample.append(pytree.tree_map(copied, (positional, {name: named[name] for name in kwargs})))
 
     hook = observed.register_forward_pre_hook(record, with_kwargs=True)
     with torch.no_grad(), unchanged_buffers(program), collect_hidden_observers(observed) as hidden:
         if calibration is None:
-            observed(*args, **kwargs)  # run once, because observers of weights record ranges only when the model runs
+            observed(*args, **kwargs)  # observers of weights, too, record ranges only when the model runs
         elif callable(calibration):
             calibration(observed)
         else:
@@ -144,7 +144,7 @@ def _convert(
 
 
 def make_quantizer(recipes: Sequence[ChosenRecipe], *, is_whole: bool) -> Any:
-    """Make the torchao quantizer of several recipes, or of a single recipe without rules (`is_whole`)."""
+    """Make one torchao quantizer for all recipes; `is_whole` is True for a single recipe without rules."""
     quantizers = [(cast(QuantizerRecipe, recipe.method).make_quantizer(), recipe.selects) for recipe in recipes]
     if is_whole:
         return quantizers[0][0]
@@ -154,7 +154,7 @@ def make_quantizer(recipes: Sequence[ChosenRecipe], *, is_whole: bool) -> Any:
 
 
 def claim(program: ExportedProgram, recipe: ChosenRecipe) -> None:
-    """Reserve nodes that `recipe` quantizes for it, and pass the others that it may quantize to the next backends."""
+    """Reserve the nodes that `recipe` quantizes. Leave the other nodes that it selects to the recipes after it."""
     if isinstance(recipe.method, QuantizerRecipe):
         module = program.module()
         make_quantizer([recipe], is_whole=False).annotate(module)
@@ -169,14 +169,14 @@ def claim(program: ExportedProgram, recipe: ChosenRecipe) -> None:
 def _calibrate(observed: Callable[..., Any], calibration: Any) -> None:
     """Run all samples through the model with observers."""
     count = 0
-    for count, (args, kwargs) in enumerate(with_progress(calibration), 1):
+    for count, (args, kwargs) in enumerate(tracked_samples(calibration), 1):
         try:
             copies, named = pytree.tree_map(copied, (args, kwargs))  # copy the inputs, because the model may write them
             observed(*copies, **named)
         except Exception as error:
             inputs = ", ".join([*map(_text, args), *(f"{name}={_text(value)}" for name, value in kwargs.items())])
             reason = str(error).strip().partition("\n")[0]
-            if "is not finite" in reason:  # from torchao's histogram observer
+            if "is not finite" in reason:  # raised by torchao's histogram observer
                 raise CompileError(
                     f"with calibration sample {count} ({inputs}) the model computes infinite or NaN values, which "
                     "have no range to observe; leave the sample out, or correct the model if it computes the same "

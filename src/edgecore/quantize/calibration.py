@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 
 from edgecore.errors import CompileError
+from edgecore.progress import track
 
 Calibration = Callable[[Callable[..., Any]], None] | Iterable[Any] | str | Path
 """The samples for calibration, in one of these forms:
@@ -38,26 +38,26 @@ def samples(calibration: Iterable[Any] | str | Path) -> Iterator[tuple[tuple[Any
             yield tuple(sample) if isinstance(sample, (tuple, list)) else (sample,), {}
 
 
-def with_progress(calibration: Iterable[Any] | str | Path) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Yield the same as `samples`, and show a progress bar if stderr is a terminal.
-
-    If the number of samples is unknown, as for a generator, it shows a count instead of a bar.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    total = len(calibration) if isinstance(calibration, Sized) and not isinstance(calibration, str) else None
-    columns = (TextColumn("calibrating"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    console = Console(file=sys.stderr, highlight=False)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        yield from progress.track(samples(calibration), total=total)
+def tracked_samples(
+    calibration: Iterable[Any] | str | Path,
+) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Yield the same as `samples`, and report a task with a step for each sample."""
+    if isinstance(calibration, (str, Path)):
+        total: int | None = len(_paths(Path(calibration)))
+    else:
+        total = len(calibration) if isinstance(calibration, Sized) else None
+    yield from track(samples(calibration), "calibrating", total)
 
 
 def _files(folder: Path) -> Iterator[tuple[Any, ...]]:
-    paths = sorted(path for path in folder.glob("*.np[yz]") if path.is_file()) if folder.is_dir() else []
+    paths = _paths(folder)
     if not paths:
         raise CompileError(f"{folder} is not a folder with .npy or .npz files (one per sample)")
     yield from map(read_file, paths)
+
+
+def _paths(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.np[yz]") if path.is_file()) if folder.is_dir() else []
 
 
 def read_file(path: Path) -> tuple[torch.Tensor, ...]:

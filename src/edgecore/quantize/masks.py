@@ -37,10 +37,10 @@ _SCORES = {
 
 @contextmanager
 def collect_hidden_observers(observed: GraphModule) -> Iterator[set[str]]:
-    """Yield a set that collects the names of observers before a softmax that see magnitudes of 1000 (`HIDDEN`) or more.
+    """Yield a set that collects the names of observers that see magnitudes of 1000 (`HIDDEN`) or more before a softmax.
 
     Once in the set, an observer observes nothing, because torchao's histogram fails on such large numbers. At the end,
-    the set also receives the observers of values that a multiplication turns into such numbers.
+    the observers of values that a multiplication turns into such numbers are added to the set.
 
     Args:
         observed: A module with observers, which the caller runs on the calibration samples inside the context.
@@ -67,7 +67,7 @@ def collect_hidden_observers(observed: GraphModule) -> Iterator[set[str]]:
 
 
 def remove_observers(observed: GraphModule, names: set[str]) -> None:
-    """Remove observers, and the observers that share their range, so that their values stay in floating point."""
+    """Remove observers, and those that share a range with them, so that the observed values stay in floating point."""
     removed = {observed.get_submodule(name) for name in names}
     for node in list(observed.graph.nodes):
         if node.op == "call_module" and observed.get_submodule(node.target) in removed:
@@ -77,7 +77,7 @@ def remove_observers(observed: GraphModule, names: set[str]) -> None:
 
 
 def _before_softmax(observed: GraphModule) -> set[str]:
-    """Return the names of the observers of scores, masks, and values from which masks are computed elementwise."""
+    """Return the names of the observers of scores, of masks, and of values from which masks are computed."""
     names = set()
     open_nodes, seen = [scores for node in observed.graph.nodes if (scores := _scores(node)) is not None], set[Node]()
     while open_nodes:

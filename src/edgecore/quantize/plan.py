@@ -30,7 +30,8 @@ class ChosenRecipe:
         name: The name and the parameters, for messages.
         method: The function of the backend that quantizes.
         embeddings: The number of bits to which edgecore quantizes embedding tables; None to leave them in float.
-        steps: Quantization steps by which results may differ in addition to rounding (`RecipeSupport.steps`).
+        steps: The number of quantization steps by which results may differ in addition to rounding
+            (`RecipeSupport.steps`).
     """
 
     number: int
@@ -92,7 +93,7 @@ def compute_dtype(plan: Plan, options: Mapping[str, Mapping[str, Any]]) -> str:
 
     Args:
         plan: The recipes of each backend.
-        options: Name of the backend -> its options. A recipe counts only if they include the options that it requires.
+        options: Name of the backend -> its options. A recipe counts only if its required options are among these.
     """
     for recipe in recipes_of(plan):
         method = recipe.method

@@ -179,7 +179,7 @@ def _parameter(node: Node) -> str:
 
 
 def _register(module: GraphModule, parameter: str, what: str, value: torch.Tensor) -> str:
-    """Add a buffer, and return its name; it ends with a number if a tied weight is quantized several times."""
+    """Add a buffer, and return its name, which ends with a number if a tied weight is quantized several times."""
     holder, _, attribute = parameter.rpartition(".")
     owner, name, count = module.get_submodule(holder), f"{attribute}{PART_OF}{what}", 0
     while hasattr(owner, name):

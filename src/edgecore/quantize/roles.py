@@ -29,7 +29,7 @@ class Role(Enum):
         CLAMP: Is fused with the operator before it; otherwise it shares the parameters of its input.
         BINARY: Elementwise function of two tensors, each with its own parameters.
         PRODUCT: Product of two matrices, each with its own parameters.
-        ACTIVATION: Elementwise function of one tensor, which a layer can compute with its result.
+        ACTIVATION: Elementwise function of one tensor, which a backend can fuse with the layer before it.
         UNARY: Function of one tensor, and possibly constants; the result has another range than the input.
         SCALAR: Elementwise function of a tensor and a number.
         FIXED: Function of one tensor whose result has a known range, so that scale and zero point are fixed.

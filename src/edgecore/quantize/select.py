@@ -33,8 +33,8 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`.
 
-        While a quantizer runs, the nodes of other recipes are marked as annotated, so that it does not quantize values
-        only for them. If it annotates such a node nevertheless, the annotation is dropped.
+        While a quantizer runs, the nodes of other recipes are marked as annotated, so that the quantizer does not
+        quantize values only for these nodes. If it annotates such a node nevertheless, the annotation is dropped.
         """
         kept: dict[Node, Any] = {}
         for quantizer, selects in self.quantizers:
@@ -59,7 +59,8 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
 
 
 class OutsideBodies(Quantizer):  # type: ignore[misc]
-    """Restricts a quantizer to a module without its control-flow bodies, which torchao would pass to it, too.
+    """Restricts a quantizer to a module without its control-flow bodies: torchao would pass these to the quantizer,
+    too.
 
     Backends do not run these bodies, and torch.export does not keep the scales of their weights.
     """
@@ -85,7 +86,7 @@ class OutsideBodies(Quantizer):  # type: ignore[misc]
 
 
 def _is_complete(annotation: Any, kept: dict[Node, Any]) -> bool:
-    """Return True if each value whose quantization parameters `annotation` shares is itself annotated in `kept`."""
+    """Return True if `kept` annotates each value with which `annotation` shares quantization parameters."""
     for value in _references(annotation):
         if isinstance(value, Node):
             if value not in kept or kept[value].output_qspec is None:

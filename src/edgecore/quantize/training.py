@@ -62,7 +62,7 @@ def is_prepared(model: Any) -> TypeGuard[GraphModule]:
 
 
 def convert_trained(model: GraphModule) -> torch.nn.Module:
-    """Copy a trained module in eval mode, with quantize and dequantize nodes instead of fake quantization."""
+    """Return a trained module's copy in eval mode, with quantize and dequantize nodes instead of fake quantization."""
     from torchao.quantization.pt2e import move_exported_model_to_eval
 
     with failures_named("the conversion of the trained model"):

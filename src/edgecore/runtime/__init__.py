@@ -46,13 +46,13 @@ class Program:
     """A loaded file. `load` returns it.
 
     Get a method by `program["forward"]`, or by `program.forward` if no other attribute has this name. Iterating yields
-    the names of the methods, `len` returns their number. Each method is a `Method`: call it to run it, or use its
-    `start` to wait for a device later; `inputs` and `outputs` describe its arguments and results. Different methods may
-    run in several threads at the same time. Calls of one method, and of methods that share mutable buffers, run one
-    after another.
+    the names of the methods, `len` returns their number. Each method is a `Method`: call it to run it, or call `start`
+    to begin a run and wait for its result later; `inputs` and `outputs` describe its arguments and results. Different
+    methods may run in several threads at the same time. Calls of one method, and of methods that share mutable buffers,
+    run one after another.
 
     If a file has a single method, it is loaded with the file. Otherwise each method is loaded at its first call, or by
-    `load_method`; this loads and prepares its backends, and allocates its memory.
+    `load_method`. Loading a method also loads and prepares its backends, and allocates its memory.
 
     Example:
         >>> program = edgecore.load("model.pte")
@@ -168,7 +168,7 @@ class Program:
 
         The sessions share the file, its weights, the backends and their packed data, and the arguments of `load`.
         Several threads may use them at the same time. Options from `set_options` are not copied. Methods that are
-        loaded here are also loaded in the session; others at their first use.
+        loaded in this program are loaded in the session now; the others at their first use.
 
         Returns:
             A program with the same methods; its mutable buffers have their initial values.
@@ -201,8 +201,8 @@ class Program:
 
         Raises:
             BackendError: As for `load_method`.
-            ExecutionError: A run has failed in a backend that keeps state, a backend fails, or a method cannot be
-                loaded.
+            ExecutionError: An earlier run failed in a backend that keeps state, a backend fails now, or a method cannot
+                be loaded.
         """
         self._load_all()
         return self._program.export_state()
@@ -306,8 +306,8 @@ def load(
 
     Args:
         path: The file: a path (by default it is memory-mapped, and must not be truncated while the program is in use),
-            its bytes, a binary file object, or the result of `edgecore.compile`, which includes its `.ptd` files. Of a
-            `.bpte` file, the program inside is loaded.
+            its bytes, a binary file object, or the result of `edgecore.compile`, which includes its `.ptd` files. From
+            a `.bpte` file, the program inside is loaded.
         data: `.ptd` files with weights that are not in the `.pte`: paths, bytes or binary file objects.
         threads: Number of threads that each method uses, including the calling thread; by default the number of
             performance cores that this process may use, limited by its CPU quota.
@@ -379,7 +379,7 @@ def _is_nested(method: Method) -> bool:
 
     Searches the text of the containers without parsing it: importing `json` takes longer than loading a small file.
     """
-    containers = method.output_containers  # JSON; a dict in it has its keys as "context": [...]
+    containers = method.output_containers  # JSON text; a dict is stored with its keys as "context": [...]
     has_nested_results = containers.count('"type": "') > 1 or '"context": "[' in containers
     return has_nested_results or any("." in info.name or "[" in info.name for info in method.inputs)
 
@@ -397,7 +397,7 @@ def _debug_level(debug: str) -> int:
 
 
 def _trace_level(trace: bool | str) -> int:
-    """Convert a level of `load(trace=...)` to the native module's number; -1 for no trace."""
+    """Convert a level of `load(trace=...)` to the native module's number for it; -1 if there is no trace."""
     if not trace:
         return -1
     from edgecore.runtime.tracing import level_number

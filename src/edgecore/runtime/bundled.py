@@ -170,14 +170,14 @@ def _suite(program: Program, suite: fmt.BundledMethodTestSuite, rtol: float, ato
 
 
 def run_test_case(method: Method, case: fmt.BundledMethodTestCase) -> list[Any]:
-    """Run a method with the inputs of a test case, and return its outputs without their containers."""
+    """Run a method with the inputs of a test case, and return its outputs as a flat list."""
     return leaves(method(*(_argument(value.val) for value in case.inputs)))
 
 
 def compare_with_test_case(
     outputs: Sequence[Any], suite: fmt.BundledMethodTestSuite, number: int, rtol: float, atol: float
 ) -> Iterator[OutputResult]:
-    """Compare the outputs of test case `number`; yield a result for each, or only one if they cannot be compared."""
+    """Compare the outputs of test case `number`; yield one result each, or one in all if they cannot be compared."""
     name, expected = suite.method_name, suite.test_cases[number].expected_outputs
     if not expected:
         yield OutputResult(name, number, 0, None)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class FileBackends:
-    """The backends of a file, and the arguments of `load` for them. Each method loads the backends that it needs."""
+    """The backends of a file, with `load`'s arguments for them. Each method loads the backends that it needs."""
 
     def __init__(
         self, ids: Sequence[str], options: Mapping[str, Mapping[str, Any]], providers: Mapping[str, str] | None
@@ -29,7 +29,8 @@ class FileBackends:
         """Return the id of a backend that the file needs, given its name or id.
 
         Raises:
-            BackendError: The file does not need the backend, or a backend that might be meant is missing or broken.
+            BackendError: No backend of the file has this name or id, or the package of one of them is missing or
+                broken.
         """
         if name in self._ids:
             return name

@@ -1,4 +1,4 @@
-"""Pass messages of the runtime and its backends to Python's `logging`, as the logger `edgecore`.
+"""Pass messages of the runtime and its backends to the logger `edgecore` of Python's `logging`.
 
 The native module imports this module at the first message, so that a program without messages does not import
 `logging`.
@@ -24,7 +24,7 @@ class _Formatter(logging.Formatter):
 
 
 def _configure() -> None:
-    """Set the logger to the level in EDGECORE_LOG and to standard error, unless the application has configured it."""
+    """Let the logger write to standard error at the level in EDGECORE_LOG, unless the application has configured it."""
     name = os.environ.get("EDGECORE_LOG")
     if name not in _NAMES:
         return

@@ -64,7 +64,7 @@ class _Node:
 
 
 def _parameters(inputs: Sequence[TensorInfo]) -> dict[str, _Node] | None:
-    """Build the parameters of `forward` from the inputs' names, such as `past[0].key`; None if a name is no path."""
+    """Build the parameters of `forward` from the inputs' names, such as `past[0].key`; None if a name is not a path."""
     parameters: dict[str, _Node] = {}
     for info in inputs:
         root = _root(info.name)
@@ -87,13 +87,13 @@ def _parameters(inputs: Sequence[TensorInfo]) -> dict[str, _Node] | None:
 
 
 def _root(name: str) -> str:
-    """Return the name of the parameter in an input's name: `past[0].key` -> `past`; empty if it is no path."""
+    """Return the name of the parameter in an input's name: `past[0].key` -> `past`; empty if it is not a path."""
     match = _ROOT.match(name)
     return match[0] if match else ""
 
 
 def _positions(text: str, names: Sequence[str], parameters: list[str]) -> Sequence[str | None]:
-    """Return the parameter's name of each argument at export, positional ones first; None for an empty container.
+    """Return which parameter each argument of the export was for, positional ones first; None for an empty container.
 
     An empty container has no inputs, so no input's name tells that it exists. If the file does not describe the
     containers (`text`), no empty container is expected.
@@ -220,7 +220,8 @@ def _is_empty(value: Any) -> bool:
 def _items(value: Any, keys: Container[Any]) -> Mapping[Any, Any]:
     """Return the items of a container by index, key or field; nothing for other values.
 
-    torch.export leaves out the fields of a dataclass that are None. So does this function, except for those in `keys`.
+    torch.export leaves out the fields of a dataclass that are None. So does this function, but it keeps the fields in
+    `keys`.
     """
     if isinstance(value, Mapping):
         return value

@@ -27,7 +27,7 @@ def level_number(level: bool | str) -> int:
 
 
 class Trace:
-    """The trace of a program; `Program.trace` returns it. All members wait for the program's runs.
+    """The trace of a program; `Program.trace` returns it. Each member waits until no method of the program runs.
 
     Example:
         >>> program = edgecore.load("model.pte")

@@ -13,7 +13,8 @@ Partitioning: choose the nodes that the backend compiles.
 - `CapabilityPartitioner`: makes few, large partitions from a function of type `UnsupportedReason`, which returns the
   reason why a node is not supported, or None.
 - `Partitioner`, `PartitionResult`, `DelegationSpec`, `UnsupportedNode`, `TAG`: the protocol of partitioners.
-- `LayoutReason`: a reason about a dim order. edgecore then makes the values contiguous, and asks again.
+- `LayoutReason`: the reason why a dim order is not supported. edgecore then makes the values contiguous, and asks
+  again.
 - `mutable_buffers`: a program's state as `MutableBuffer`s; `claimable_buffers`: the ones that a partitioner may claim.
 
 Compiling a partition, in `preprocess`.
@@ -25,8 +26,9 @@ Compiling a partition, in `preprocess`.
 - `allowed_types`: the dtypes that an operator's tensors may have.
 - `argument`, `arguments_by_name`: values of a node's arguments by the names in the operator's schema.
 - `has_hidden_rows`: find attention masks that hide all keys of a query; `reaches_softmax`: find values that a softmax
-  reads, maybe in a sum; `holds_scores`: find such values of float32, whose finite numbers a float16 backend limits to
-  `LARGEST_SCORE`; `without_repeated_heads`: find the keys or values that grouped-query attention repeats.
+  reads, maybe in a sum; `holds_scores`: find such values of float32, so that a backend that computes in float16 can
+  clamp their finite numbers to `LARGEST_SCORE`; `without_repeated_heads`: find the keys or values that grouped-query
+  attention repeats.
 - `shape`, `rank`: sizes of a node's result, and their number; `axes`: dims counted from 0; `swapped_axes`: the
   permutation of a `transpose`; `pads_of_dims`: the pads of a `constant_pad_nd` by dim.
 - `for_each`: expand an argument that holds one number for all dims, such as `stride`, to one number for each dim.
@@ -47,10 +49,15 @@ Recipes of `quantize=`, which rewrite a program.
 Options, blobs, documentation.
 
 - `Names`: type of an option that holds a list of strings; `SplitNames`: the validator of `Names`, for an option whose
-  elements have another type; `validate_options`: make options of values, or raise a `ValueError` with the
+  elements have another type; `validate_options`: create options from values, or raise a `ValueError` with the
   `problem_message` of each of pydantic's errors.
 - `ByteReader`: read a blob that may be damaged. `edgecore.sdk.flat` declares and reads flatbuffers.
 - `options_markdown`, `operators_markdown`: tables for a README.
+
+Long work and files.
+
+- `task`, `track`: report the progress of work that takes seconds, such as a vendor's compiler; users see a bar.
+- `write_files`: write all files of a result or none, also at Ctrl-C.
 
 Private names of torch, such as `OpOverload`: import them from `edgecore.sdk.torch_compat`, not from torch.
 
@@ -65,6 +72,7 @@ from edgecore.stability import public_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from edgecore.files import write_files as write_files
     from edgecore.ir.dialect.dim_orders import dim_order as dim_order
     from edgecore.ir.dialect.dtype_rules import allowed_types as allowed_types
     from edgecore.ir.dialect.dtypes import dtype_name as dtype_name
@@ -128,6 +136,8 @@ if TYPE_CHECKING:
     from edgecore.plugin.options import Names as Names
     from edgecore.plugin.options import SplitNames as SplitNames
     from edgecore.plugin.options import validate_options as validate_options
+    from edgecore.progress import task as task
+    from edgecore.progress import track as track
     from edgecore.recipe import Recipe as Recipe
     from edgecore.recipe import RecipeParameters as RecipeParameters
     from edgecore.recipe import Rule as Rule
@@ -138,6 +148,7 @@ if TYPE_CHECKING:
 __all__, __getattr__ = public_names(
     "edgecore.sdk",
     {
+        "edgecore.files": "write_files",
         "edgecore.ir.dialect.dim_orders": "dim_order",
         "edgecore.ir.dialect.dtype_rules": "allowed_types",
         "edgecore.ir.dialect.dtypes": "dtype_name",
@@ -163,6 +174,7 @@ __all__, __getattr__ = public_names(
         "edgecore.plugin.byte_reader": "ByteReader",
         "edgecore.plugin.documentation": "operators_markdown options_markdown",
         "edgecore.plugin.options": "Names SplitNames validate_options",
+        "edgecore.progress": "task track",
         "edgecore.recipe": "Recipe RecipeParameters Rule problem_message",
         "edgecore.stability": "deprecated experimental",
     },

@@ -29,7 +29,7 @@ An incompatible native library causes the same codes, but counts as a failure: s
 
 
 def main(parent: Parent) -> None:
-    """Run a step, and send its result. The request is the step's text, its folder, and the id of the parent process."""
+    """Run the step of a request (text of the step, its folder, id of the parent process), and send the result."""
     text, folder, parent_id = next(parent.requests())
     _die_with(parent_id)
     step = Step.of_text(text)
@@ -212,7 +212,7 @@ def _measure(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, st
 
 
 def _suggested(build: Build, max_loss: float, model: Any, inputs: Any, dynamic_shapes: Any) -> tuple[Any, list[str]]:
-    """Return a program that loses at most `max_loss` of accuracy, and the modules that it has in floating point."""
+    """Return a program that loses at most `max_loss` of accuracy, and the modules that it leaves in floating point."""
     from edgecore.cli.models import function_of
     from edgecore.devtools import suggest
     from edgecore.devtools.accuracy import FLOAT_SQNR, lowest_sqnr

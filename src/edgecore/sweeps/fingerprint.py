@@ -132,5 +132,5 @@ def _installed_folders() -> tuple[str, ...]:
 
 
 def unchanged(inputs: dict[str, str]) -> bool:
-    """Return True if the files and folders, by path, still have the digests in `inputs`."""
+    """Return True if all files and folders in `inputs` (path -> digest) still have these digests."""
     return all(file_digest(Path(path)) == known for path, known in inputs.items())

@@ -54,7 +54,7 @@ class RecipeOptions(BaseModel):
 
 
 class Limits(_Strict):
-    """Limits of each process of a sweep, which compiles or measures one file: seconds, and MiB of resident memory."""
+    """Limits of each process that compiles or measures a file of a sweep: seconds, and MiB of resident memory."""
 
     seconds: Annotated[float, Field(gt=0)] = 900.0
     memory_mb: Annotated[int, Field(ge=1)] = 8192
@@ -73,7 +73,7 @@ class Selection(_Strict):
 def _named(key: str, name_of: Any = str) -> BeforeValidator:
     """Accept a list of names for a table of tables: `["a"]` becomes `{"a": {key: "a"}}`.
 
-    In a table, `key` (except for `source`) is the name of the table by default.
+    In a table, the default of `key` is the table's name; `source` has no default.
     """
 
     def convert(value: Any) -> Any:

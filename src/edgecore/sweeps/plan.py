@@ -41,7 +41,8 @@ class Build:
         backend_options: Its options.
         recipe_name: Name of the recipe; `float` for none.
         recipe_options: Its parameters.
-        max_loss: The largest loss, for which modules are left in floating point; None leaves the recipe as it is.
+        max_loss: The largest acceptable loss of accuracy: modules stay in floating point to achieve it. None leaves the
+            recipe as it is.
         key: Digest of the other fields and of the installed packages.
     """
 

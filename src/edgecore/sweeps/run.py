@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from edgecore.errors import EdgecoreError
+from edgecore.processes.interrupts import uninterrupted
 from edgecore.sweeps.plan import Cell, SweepPlan, make_plan
 from edgecore.sweeps.pools.pools import LocalPool, Pool
 from edgecore.sweeps.results.result import RESULTS, CellResult, SweepResult, read_results
@@ -77,15 +78,15 @@ def sweep(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise EdgecoreError(f"cannot write into {folder}: {error.strerror}; choose another folder") from error
-    with _locked(folder), _pool(ray, jobs) as pool:
-        return _sweep(plan, folder, pool, fresh, retry, listener)
+    store = Store(folder / "cells")
+    with _locked(folder), store.cleaned(), _pool(ray, jobs) as pool:
+        return _sweep(plan, store, pool, fresh, retry, listener)
 
 
 def _sweep(
-    plan: SweepPlan, folder: Path, pool: Pool, fresh: bool, retry: bool, listener: Listener | None
+    plan: SweepPlan, store: Store, pool: Pool, fresh: bool, retry: bool, listener: Listener | None
 ) -> SweepResult:
-    store = Store(folder / "cells")
-    store.clean()
+    folder = store.folder.parent
     session = _Session(store, pool, listener)
     # Only sweeps with times need a machine to measure on.
     processor = pool.processor if any(cell.runs for cell in plan.cells) else ""
@@ -176,7 +177,7 @@ def _row(cell: Cell, steps: Sequence[Step], session: _Session) -> CellResult:
 
 @contextmanager
 def _pool(ray: str | None, jobs: int | None) -> Iterator[Pool]:
-    """Yield the pool (of local processes or on a cluster) that runs the steps; at the end cancel those that run."""
+    """Yield the pool (of local processes or on a cluster) that runs the steps; at the end cancel all running steps."""
     if ray is None:
         pool: Pool = LocalPool(jobs or os.cpu_count() or 1)
     else:
@@ -186,7 +187,8 @@ def _pool(ray: str | None, jobs: int | None) -> Iterator[Pool]:
     try:
         yield pool
     finally:
-        pool.cancel()
+        with uninterrupted():
+            pool.cancel()
 
 
 @contextmanager

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+from edgecore.processes.interrupts import uninterrupted
 from edgecore.sweeps.fingerprint import unchanged
 from edgecore.sweeps.plan import Build
 from edgecore.sweeps.step import FILE, RESULT, Step, StepResult
@@ -25,7 +28,7 @@ class Store:
         return self.folder / build.key
 
     def find(self, step: Step) -> StepResult | None:
-        """Return the stored result of a step; None without one, or if its inputs changed or its limit was raised."""
+        """Return the stored result of a step; None if there is none, its inputs changed or its limit was raised."""
         result = self.read(step)
         if result is None:
             return None
@@ -71,8 +74,17 @@ class Store:
         """Remove a folder from `scratch`."""
         shutil.rmtree(folder)
 
-    def clean(self) -> None:
-        """Remove the scratch folders of killed sweeps."""
+    @contextmanager
+    def cleaned(self) -> Iterator[None]:
+        """Remove the scratch folders of killed sweeps before the block, and those of an interrupted one after it."""
+        self._clean()
+        try:
+            yield
+        finally:
+            with uninterrupted():
+                self._clean()
+
+    def _clean(self) -> None:
         for path in self.folder.glob("*.partial"):
             shutil.rmtree(path)
 

@@ -1,4 +1,4 @@
-"""`edgecore conformance`: names that do not exist, and runners that do not start."""
+"""`edgecore conformance`: names that do not exist, runners that do not start, and the exit status."""
 
 from __future__ import annotations
 
@@ -24,3 +24,17 @@ def test_a_runner_that_does_not_start_is_a_sentence(tmp_path):
     done = run_module("-m", "edgecore", "conformance", "xnnpack", "--runner", "/no/edgecore-run", folder=tmp_path)
     assert done.returncode == 1
     assert "runner: /no/edgecore-run cannot be started: " in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("outcome", ["passed", "failed"])
+def test_the_exit_status_is_1_if_a_check_fails(monkeypatch, outcome):
+    from typer.testing import CliRunner
+
+    from edgecore import conformance
+    from edgecore.cli.app import app
+
+    row = conformance.Row("blobs/foreign", "blobs", outcome, "the process died", 0.1)
+    monkeypatch.setattr(conformance, "run", lambda *_, **__: conformance.Report("acme", [row]))
+    done = CliRunner().invoke(app, ["conformance", "acme"])
+    assert done.exit_code == (outcome == "failed")
+    assert ("failed: blobs/foreign" in done.stdout) == (outcome == "failed")

@@ -41,6 +41,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_device_memory_is_found(device_package, monkeypatch, fault):  # noqa: F811
     monkeypatch.setenv("EDGECORE_DEVICE_FAULT", fault)

@@ -1,5 +1,7 @@
-"""The checks of options for compiling: values with which this machine cannot compile."""
+"""The checks of options for compiling: values with which this machine cannot compile, and printed output."""
 
+import os
+import sys
 from types import SimpleNamespace
 from typing import Literal
 
@@ -39,3 +41,12 @@ def test_a_value_that_compiles_elsewhere_may_be_refused(monkeypatch):
 def test_the_refusal_names_the_option(monkeypatch):
     with pytest.raises(Failed, match="does not name the option: a Mac is needed"):
         check_kind(monkeypatch, "a Mac is needed")
+
+
+def test_output_of_libraries_and_of_python_counts_as_an_effect(capfd):
+    with capfd.disabled(), options._captured() as printed:
+        os.write(1, b"library, ")  # as a C library prints: past Python's buffers
+        print("python, ", end="")
+        os.write(2, b"library's log, ")
+        print("python's log", end="", file=sys.stderr)
+    assert sorted(printed.decode().split(", ")) == ["library", "library's log", "python", "python's log"]

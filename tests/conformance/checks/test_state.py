@@ -50,6 +50,7 @@ def test_a_fault_in_the_state_is_found(device_package, monkeypatch, fault):  # n
     assert all(word in row.detail for word in words), row.detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "fault", "words"),
     [

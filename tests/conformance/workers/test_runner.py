@@ -118,6 +118,7 @@ def test_a_command_that_starts_no_edgecore_run_is_one_error(device_package, runn
         run("device", quick=True, runner=runner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "words"),
     [

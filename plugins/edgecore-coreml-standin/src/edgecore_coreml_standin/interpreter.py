@@ -58,7 +58,7 @@ class MilFunction:
 
     @property
     def kinds(self) -> set[str]:
-        """The types of the function's operators, such as "matmul", without the operators of constants."""
+        """The types of the function's operators, such as "matmul", except those that define constants."""
         return {op.op_type for op in self.function.operations if op.outputs[0].name not in self.constants}
 
     def new_states(self) -> Values:
@@ -92,7 +92,7 @@ class MilFunction:
 
 
 class StandIn:
-    """The Core ML model of a delegate's blob, computed with PyTorch. A call keeps its states for the next call.
+    """The Core ML model of a delegate's blob, computed with PyTorch. Its states keep their values between calls.
 
     Args:
         blob: The blob of a delegate.
@@ -113,7 +113,7 @@ class StandIn:
 
     @property
     def kinds(self) -> set[str]:
-        """The types of the model's operators, such as "matmul", without the operators of constants."""
+        """The types of the model's operators, such as "matmul", except those that define constants."""
         return self.function.kinds
 
     def __call__(self, *inputs: torch.Tensor) -> list[torch.Tensor]:

@@ -12,14 +12,14 @@ _LIMITS = {"int8": (-128, 127), "uint8": (0, 255)}
 
 
 def _along(values: Tensor, rank: int, axis: Tensor | None) -> Tensor:
-    """Reshape a vector for broadcasting to `rank` dims, its elements along dim `axis`; return a scalar unchanged."""
+    """Reshape a vector to `rank` dims for broadcasting, with its elements along `axis`; return a scalar unchanged."""
     if not values.dim():
         return values
     return values.reshape([-1 if dim == int(axis) % rank else 1 for dim in range(rank)])  # type: ignore[arg-type]
 
 
 def _repeated(values: Tensor, shape: torch.Size) -> Tensor:
-    """Repeat each block's value for the elements of the block: `shape` has multiples of the sizes in `values`."""
+    """Repeat each block's value for all elements of the block; sizes in `shape` are multiples of those of `values`."""
     for dim, size in enumerate(shape):
         values = values.repeat_interleave(size // values.shape[dim], dim)
     return values

@@ -23,7 +23,7 @@ struct StateInfo {
   std::string name;    // the name of the state in the Core ML model
   int32_t scalar_type = 0;
   std::vector<int64_t> shape;
-  bool has_initial = false;     // true: the .pte file has initial values of the buffer, as named data under its name
+  bool has_initial = false;     // true: the .pte's named data has initial values under the buffer's name
   edgecore_bytes initial = {};  // initial values of the state in row-major order; no bytes: zeros
 };
 

@@ -205,8 +205,8 @@ class Instance {
   }
 
  private:
-  // Returns true if the inputs may have their maximum shapes, as when a method is loaded. The maximum shapes may be no
-  // combination in a model's list of allowed shapes: then the instance can be prepared, but not run.
+  // Returns true if the inputs may have their maximum shapes, as when a method is loaded. If a model lists its allowed
+  // combinations of shapes, the maximum shapes may be missing there: then the instance can be prepared, but not run.
   bool may_be_maximum() const {
     bool has_choice = false;
     for (size_t i = 0; i < inputs_.size(); ++i) {

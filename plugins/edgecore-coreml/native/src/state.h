@@ -1,6 +1,6 @@
-// The mutable buffers of a session that Core ML keeps. In Core ML each loaded function has its own states, which no
-// other function can use. So the values of a buffer move to the model that uses it next, and stay there while only that
-// model uses it.
+// The mutable buffers of a session, which Core ML keeps as states. In Core ML each loaded function has its own states,
+// which no other function can use. So the values of a buffer move to the model that uses it next, and stay there while
+// only that model uses it.
 #ifndef EDGECORE_COREML_STATE_H_
 #define EDGECORE_COREML_STATE_H_
 
@@ -29,9 +29,9 @@ class State {
   template <typename Program>
   State(Program &, const edgecore::backend::Host &) {}
 
-  // Adds a buffer unless the set has it, and returns its index. Does not copy its initial values. Throws
-  // edgecore::backend::Failure if the existing buffer has another dtype or shape, or for initial values of another
-  // size.
+  // Adds a buffer unless the set has it, and returns its index. Does not copy the initial values. Throws
+  // edgecore::backend::Failure if the set has the buffer with another dtype or shape, or if the initial values have the
+  // wrong size.
   size_t add(const StateInfo &buffer);
   // Moves the values of all buffers that a session uses to the Core ML states of this session.
   void give(const std::shared_ptr<SharedSession> &session);

@@ -15,7 +15,7 @@ def native_library() -> str:
 
 
 def self_test() -> list[tuple[str, bool, str, str]]:
-    """Return rows of `edgecore doctor` (check, passed, detail, remedy): coremltools' version, and if this is a Mac."""
+    """Return rows of `edgecore doctor` (check, passed, detail, remedy): coremltools' version; whether this is a Mac."""
     try:
         converter = version("coremltools")
     except PackageNotFoundError:

@@ -88,8 +88,8 @@ def _max_pool(query: NodeQuery) -> str | None:
 def _windows(query: NodeQuery) -> str | None:
     """Refuse a pooling with ceil_mode if PyTorch drops a last window that begins in the padding after the input.
 
-    coremltools also drops such a window if there is padding, but Core ML's specification does not say so of its
-    runtime.
+    coremltools also drops such a window if there is padding, but Core ML's specification does not say whether its
+    runtime does.
     """
     if not query.argument("ceil_mode"):
         return None

@@ -28,7 +28,7 @@ FUNCTIONS_TARGET = "iOS18"
 
 
 def _name(value: Any) -> Any:
-    """Return the name of a coremltools enumerator, such as "iOS18" of `coremltools.target.iOS18`; keep strings."""
+    """Return the name of a coremltools enumerator, such as "iOS18" of `coremltools.target.iOS18`; keep a string."""
     return getattr(value, "name", value)
 
 
@@ -131,7 +131,7 @@ class CoreMLOptions(BaseModel):
 
     @staticmethod
     def values_of_specs(specs: Sequence[CompileSpec]) -> dict[str, Any]:
-        """Return the values of the options in compile specs; JSON of several specs `coreml_options` is merged."""
+        """Return the values of the options in compile specs; several specs `coreml_options` (JSON) are merged."""
         texts = {spec.key: spec.value.decode() for spec in specs}
         names = {str(version): name for name, version in TARGETS.items()}
         values = {

@@ -1,7 +1,7 @@
 // libFuzzer target: loads any bytes as a blob with the delegate for a device, and runs accepted blobs with the stub of
 // Arm's driver, which reads the command stream.
 //
-//   blob_fuzz CORPUS   the folder CORPUS should contain real blobs at first
+//   blob_fuzz CORPUS   the folder CORPUS should first contain blobs of compiled models
 #include <cstdlib>
 #include <cstring>
 #include <memory>

@@ -22,7 +22,7 @@ struct ArenaTensor {
 
 // The inputs, or the outputs, of a command stream, in their order.
 struct ArenaTensors {
-  const uint8_t *records;  // in a checked blob
+  const uint8_t *records;  // in a blob that was checked
   uint32_t count;
 
   ArenaTensor operator[](uint32_t index) const;

@@ -1,5 +1,5 @@
 // Opens the TOSA simulator, the library libedgecore_tosa_simulator of the package edgecore-tosa, and runs graphs with
-// it. Its header edgecore_tosa/simulator.h declares the types and functions.
+// it. The library's header edgecore_tosa/simulator.h declares the types and functions.
 #ifndef EDGECORE_ETHOSU_SIMULATOR_H_
 #define EDGECORE_ETHOSU_SIMULATOR_H_
 

@@ -4,7 +4,7 @@ namespace edgecore::ethosu {
 namespace {
 
 constexpr uint64_t kAlignment = 16;
-// Numbers of actions in the payload that the driver receives: the low byte of the first word of an action.
+// Codes of the actions in the driver's payload. An action's code is the low byte of its first word.
 constexpr uint32_t kConfiguration = 1, kStream = 2, kNothing = 5;
 
 // The architecture of an NPU. The NPU runs streams that were compiled for its major version, and for its minor version

@@ -1,4 +1,4 @@
-// Checks of the stand-in for Arm's driver: of a command stream's payload, regions, and the addresses that it accesses.
+// The checks of the stand-in for Arm's driver: a command stream's payload, its regions, the addresses that it accesses.
 #ifndef EDGECORE_ETHOSU_CHECKS_H_
 #define EDGECORE_ETHOSU_CHECKS_H_
 
@@ -21,8 +21,8 @@ struct Regions {
 // Checks that an NPU can run a payload. Sets `sentence` to a description of the payload, or to the error.
 bool check_invocation(const Npu &npu, edgecore_bytes payload, const Regions &regions, Sentence &sentence);
 
-// Checks that the operations of a stream access only its regions, and counts them. Sets `sentence` to the error, if
-// any.
+// Checks that the operations of a stream access only the stream's regions, and counts the operations. Sets `sentence`
+// to the error, if any.
 bool check_commands(const Npu &npu, edgecore_bytes stream, const Regions &regions, uint64_t &operations,
                     Sentence &sentence);
 

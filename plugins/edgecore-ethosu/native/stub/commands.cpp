@@ -12,9 +12,9 @@ constexpr uint32_t kInternalMemory = 1 << 8;  // flag of a region register: the 
 constexpr uint32_t kStrided = 3 << 9;  // flag of a region register: the DMA copies several pieces, a stride apart
 constexpr uint32_t kChained = 2;       // value of bits 14 and 15 of a precision register: tensor not in memory
 
-// A tensor that operations access in memory, as the numbers of the commands that set its region, its first byte, its
-// length in bytes, and its precision; 0: the NPU has no such command. If the length depends on a shape (there is no
-// length command), only the first byte is checked.
+// A tensor that operations access in memory. The members are the numbers of the commands that set its region, its first
+// byte, its length in bytes, and its precision; 0: the NPU has no such command. If the length depends on a shape (there
+// is no length command), only the first byte is checked.
 struct Place {
   const char *name;
   uint16_t region_command, address_command, length_command, precision_command;

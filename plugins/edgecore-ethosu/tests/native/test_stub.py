@@ -131,6 +131,7 @@ def graphs(tmp_path_factory) -> Callable[[str], list[bytes]]:
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "mode"), [*((target, None) for target in TARGETS), *MODES])
 def test_the_stub_accepts_what_vela_compiles_in_no_less_memory(stub, graphs, target, mode):
     call, options = stub(target), EthosUOptions(target=target, memory_mode=mode)

@@ -99,7 +99,8 @@ Tokens read_tokens(Call &call, const Cache &cache, Tensor positions, Tensor slot
   return tokens;
 }
 
-// Applies the rotary embedding to a head: turns the pairs (x[i], x[half + i]) by `table`, cosines and then sines.
+// Applies the rotary embedding to a head: rotates the pairs (x[i], x[half + i]). `table` has the cosines, then the
+// sines of the angles.
 void turn(float *x, const float *table, int64_t half) {
   for (int64_t i = 0; i < half; ++i) {
     const float first = x[i];

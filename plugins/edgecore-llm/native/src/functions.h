@@ -1,5 +1,5 @@
-// Declares the functions of one instruction set, which variant.h describes at Variant. variant.cpp includes this file
-// once for each value of EDGECORE_LLM_VARIANT, so it has no include guard.
+// Declares the functions of one instruction set, which the struct Variant in variant.h describes. variant.cpp includes
+// this file once for each value of EDGECORE_LLM_VARIANT, so it has no include guard.
 #include "variant.h"
 
 namespace edgecore::llm {

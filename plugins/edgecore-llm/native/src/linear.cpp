@@ -11,12 +11,12 @@ namespace {
 // Minimum work of a thread, in bytes of weights that it reads.
 constexpr int64_t kBytesOfPiece = 64 * 1024;
 
-// If x has a single row, each thread multiplies it by a multiple of this many tiles (16 outputs each), because the
+// If x has a single row, the tiles (16 outputs each) are divided among threads in multiples of this number, because the
 // functions of an instruction set multiply up to 8 tiles at once.
 constexpr int64_t kTilesOfPiece = 8;
 
-// Reads a packed matrix [tiles, groups, bytes of a block], uint8, with `outputs` real outputs; the rest of the last
-// tile is padding.
+// Reads a packed matrix [tiles, groups, bytes of a block], uint8, with `outputs` outputs; the rest of the last tile is
+// padding.
 PackedMatrix packed_matrix(Call &call, uint64_t index, const char *name, int64_t outputs) {
   const Tensor tensor = call.tensor(index, name, Dtype::kUint8, 3);
   if (call.failed()) return {};
@@ -45,8 +45,8 @@ Activation read_activation(Call &call, uint64_t index) {
 
 // linear(Tensor x, Tensor packed, int outputs, Tensor? bias, Tensor? norm, float eps, Tensor? residual, str activation)
 // -> Tensor: x [..., inputs] -> [..., outputs]. If there is a `norm`, rows of x are normalized first. Then come
-// product, bias, activation, residual. With an activation, outputs are pairs of 16 gates and 16 values, and the result
-// [..., outputs / 2] is activation(gates) * values.
+// product, bias, activation, residual. With an activation, blocks of 16 gates and of 16 values alternate in the
+// outputs, and the result [..., outputs / 2] is activation(gates) * values.
 int32_t EDGECORE_CALL linear(const edgecore_call *c) {
   Call call(c, "linear");
   const Tensor x = call.tensor(0, "x", Dtype::kFloat32, -1);

@@ -27,7 +27,7 @@ void llama_write_rows(Call &call, Tensor value, Tensor cache, int64_t start, Ten
   for (int64_t b = 0; b < batch; ++b) {
     char *sequence = to + b * rows * row_bytes;
     if (!has_indices) {
-      // memmove, because in a damaged file value and cache may overlap.
+      // memmove, because `value` and `cache` may overlap in a damaged file.
       memmove(sequence + start * row_bytes, from + b * tokens * row_bytes, static_cast<size_t>(tokens * row_bytes));
       continue;
     }

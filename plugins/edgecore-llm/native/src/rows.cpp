@@ -56,7 +56,7 @@ void round_group(const float *x, int64_t count, int32_t offset, int8_t *values, 
   float magnitude;
   memcpy(&magnitude, &largest, sizeof(magnitude));
   constexpr int32_t kInfinity = 0x7f800000;
-  // If the largest magnitude of a group is below 2^-119, 127 / magnitude overflows, so the group counts as zeros.
+  // If the largest magnitude of a group is below 2^-119, 127 / magnitude overflows, so the group is treated as zeros.
   const bool is_used = largest < kInfinity && magnitude > 0x1p-119f;
   const float factor = is_used ? 127.0f / magnitude : 0.0f;
   // Adding 1.5 * 2^23 to a number in [-127, 127] rounds it to an integer, which the low bits of the sum contain. The

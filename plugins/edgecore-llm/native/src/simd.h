@@ -1,5 +1,5 @@
-// Operations of the products of inputs and packed matrices, for the instruction set of this compilation. An object of
-// type Sums holds 16 sums of 32 bits, one for each output of a block of weights.
+// Operations for products of inputs and packed matrices, for the instruction set of this compilation. An object of type
+// Sums holds 16 sums of 32 bits, one for each output of a block of weights.
 #ifndef EDGECORE_LLM_SIMD_H_
 #define EDGECORE_LLM_SIMD_H_
 
@@ -55,8 +55,8 @@ inline void store(float *target, Floats values) { _mm512_storeu_ps(target, value
 #elif defined(__AVX2__)
 
 constexpr int kRows = 4;
-constexpr int kTilesOfRow = 1;         // more were slower
-constexpr int32_t kOffsetOfBytes = 0;  // byte_values subtracts it
+constexpr int kTilesOfRow = 1;         // several tiles at once were slower
+constexpr int32_t kOffsetOfBytes = 0;  // byte_values subtracts the offset
 struct Sums {
   __m256i half[2];
 };
@@ -114,8 +114,8 @@ inline void store(float *target, Floats values) {
 #elif defined(__aarch64__)
 
 constexpr int kRows = 4;
-constexpr int kTilesOfRow = 1;         // not measured
-constexpr int32_t kOffsetOfBytes = 0;  // byte_values subtracts it
+constexpr int kTilesOfRow = 1;         // several tiles at once have not been measured
+constexpr int32_t kOffsetOfBytes = 0;  // byte_values subtracts the offset
 struct Sums {
   int32x4_t quarter[4];
 };

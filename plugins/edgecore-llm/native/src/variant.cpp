@@ -49,7 +49,7 @@ const Choice kChoices[] = {
               __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("fma");
      }},
     {EDGECORE_LLM_FUNCTIONS(avx2),
-     [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},  // these have F16C, too
+     [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},  // such CPUs also have F16C
 #elif defined(EDGECORE_LLM_ARM64)
     {EDGECORE_LLM_FUNCTIONS(dotprod),
      [] {
@@ -57,7 +57,7 @@ const Choice kChoices[] = {
        constexpr unsigned long kDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
        return (getauxval(AT_HWCAP) & kDotProduct) != 0;
 #else
-       return true;  // dot products: every 64-bit Apple processor with a current system has them
+       return true;  // every 64-bit Apple processor that runs a supported macOS or iOS has the dot-product instructions
 #endif
      }},
 #endif

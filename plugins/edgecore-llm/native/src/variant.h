@@ -62,7 +62,7 @@ enum class Activation { kNone, kSilu, kGeluTanh };
 struct Variant {
   const char *name;
 
-  // Returns the offset by which RoundedRows::starts must be computed: the offset of the weights' block type if
+  // Returns the offset from which RoundedRows::starts must be computed: the offset of the weights' block type if
   // `multiply` uses the stored weights as they are, 0 if `multiply` subtracts the offset from the weights.
   int32_t (*offset)(int bits);
 

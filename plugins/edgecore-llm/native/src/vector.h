@@ -84,7 +84,8 @@ inline void store(Half *target, Vector v) {
 #else
   const Integers bits = reinterpret_cast<Integers>(v);
   const Integers magnitude = bits & 0x7fffffff;
-  // Below 2^-14, float16 numbers are multiples of 2^-24, the spacing of float32 in [0.5, 1): adding 0.5 rounds to one.
+  // Below 2^-14, float16 numbers are multiples of 2^-24, the spacing of float32 in [0.5, 1). So adding 0.5 rounds to
+  // such a multiple.
   const Vector moved = reinterpret_cast<Vector>(magnitude) + 0.5f;
   const Integers small = reinterpret_cast<Integers>(moved) - 0x3f000000;
   const Integers normal = (magnitude + 0xfff + ((magnitude >> 13) & 1) - (112 << 23)) >> 13;

@@ -33,9 +33,10 @@ class ExportOptions:
         calibration: Tokens of a sample text. GPTQ rounds all linear layers except the output layer by their inputs on
             this text. Without sample tokens, each weight is rounded to nearest.
         backends: Backends of edgecore to delegate supported parts to, such as "xnnpack".
-        windows: Number of positions that a layer sees, 0 for all. Layer i has item i % len(windows). Empty: as the
-            model.
-        sinks: Number of first positions that layers with one of `windows` also see (attention sinks).
+        windows: Numbers of positions that layers see, 0 for all; layer i has item i % len(windows). Empty: the model's
+            own windows.
+        sinks: Number of positions at the start of a sequence that layers limited by `windows` also see (attention
+            sinks).
         constants: Additional constant methods: numbers, texts, and lists of them. `get_eos_ids` replaces the
             end-of-text tokens of the checkpoint.
         chat_template: The model's chat template in Jinja; None for the checkpoint's.

@@ -225,7 +225,7 @@ def _layers(family: Family, values: Config) -> tuple[Layer, ...]:
 
 
 def _ropes(family: Family, values: Config, head_dim: int) -> tuple[Rope, ...]:
-    """Return one rotary embedding for all layers, or two: for layers without a sliding window, and with one.
+    """Return one rotary embedding for all layers, or two: for layers without and with a sliding window.
 
     transformers before 5 writes `rope_theta` and `rope_scaling` into a `config.json`, later releases `rope_parameters`.
     """

@@ -62,7 +62,7 @@ def linear(
     residual: Tensor | None = None,
     activation: str = "none",
 ) -> Tensor:
-    """Multiply rows x [..., inputs] by a packed matrix [outputs, inputs]; x is quantized too, in groups of 32.
+    """Multiply rows x [..., inputs] by a packed matrix [outputs, inputs]; x is also quantized, in groups of 32.
 
     Args:
         x: float32.

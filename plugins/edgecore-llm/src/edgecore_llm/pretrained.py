@@ -7,9 +7,11 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from edgecore.sdk import write_files
 from edgecore_llm.errors import ConfigError, SessionError
 from edgecore_llm.runner.answer import answer_text
 from edgecore_llm.runner.session import Model
@@ -105,19 +107,23 @@ class EdgecoreModelForCausalLM:
         """Write the `.pte` and the tokenizer into a folder that `from_pretrained` loads without an export."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        _copy(self.file, folder / _FILE)
+        copied, texts = {_FILE: self.file}, dict[str, str]()
         source = self._tokenizer_path
         beside = source if source.is_dir() else source.parent
         for name in _TOKENIZER_FILES if source.is_dir() else _CONFIGURATIONS:
             if (beside / name).is_file():
-                _copy(beside / name, folder / name)
+                copied[name] = beside / name
         if source.suffix == ".gguf" and isinstance(self.tokenizer, HuggingFaceTokenizer):
-            (folder / "tokenizer.json").write_text(self.tokenizer.text, encoding="utf-8")
-            (folder / "tokenizer_config.json").write_text(json.dumps(self._tokenizer_facts()), encoding="utf-8")
             generation = {"eos_token_id": list(self.tokenizer.eos_ids)}
-            (folder / "generation_config.json").write_text(json.dumps(generation), encoding="utf-8")
+            texts["tokenizer.json"] = self.tokenizer.text
+            texts["tokenizer_config.json"] = json.dumps(self._tokenizer_facts())
+            texts["generation_config.json"] = json.dumps(generation)
         elif source.is_file():
-            _copy(source, folder / f"tokenizer{source.suffix}")
+            copied[f"tokenizer{source.suffix}"] = source
+        write_files(
+            {folder / name: partial(_copy, path) for name, path in copied.items() if not _is_same(path, folder / name)}
+            | {folder / name: partial(_write, text) for name, text in texts.items()}
+        )
 
     def _tokenizer_facts(self) -> dict[str, Any]:
         """Return the content of a `tokenizer_config.json` for a tokenizer that was stored in a GGUF file."""
@@ -199,6 +205,14 @@ class EdgecoreModelForCausalLM:
         return self.generate(tokens, max_new_tokens, sampling)
 
 
-def _copy(source: Path, target: Path) -> None:
-    if not (target.exists() and source.samefile(target)):
-        shutil.copyfile(source, target)
+def _copy(source: Path, target: BinaryIO) -> None:
+    with source.open("rb") as file:
+        shutil.copyfileobj(file, target)
+
+
+def _is_same(source: Path, target: Path) -> bool:
+    return target.exists() and source.samefile(target)
+
+
+def _write(text: str, target: BinaryIO) -> None:
+    target.write(text.encode())

@@ -29,7 +29,7 @@ class Sampling:
             multiplied.
         presence_penalty: Number that is subtracted from the logit of each of the last `penalty_window` tokens.
         frequency_penalty: Number that is subtracted once per occurrence of a token among the last `penalty_window`.
-        penalty_window: How many of the last tokens the penalties count; 0 for all.
+        penalty_window: How many of the last tokens the penalties consider; 0 for all.
         seed: Two sequences with equal seeds draw equal random numbers.
 
     Raises:
@@ -68,12 +68,12 @@ def sample(logits: Logits, sampling: Sampling, position: int, history: Sequence[
         sampling: How the token is chosen.
         position: The position of the new token in its sequence.
         history: The tokens before it, for penalties.
-        vocabulary: Number of ids of the tokenizer; larger ids are never chosen. 0 for all.
+        vocabulary: Number of ids of the tokenizer; only ids below it are chosen. 0 for all.
 
     Raises:
         SessionError: A logit is not a number.
     """
-    scores = logits[: vocabulary or len(logits)].astype(np.float32)  # copy, since penalties edit it
+    scores = logits[: vocabulary or len(logits)].astype(np.float32)  # a copy, because penalties edit it
     if np.isnan(scores).any() or not np.isfinite(scores.max()):
         raise SessionError(f"the logits of position {position} hold values that are not numbers")
     _penalize(scores, sampling, history)
@@ -99,8 +99,8 @@ def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], N
 
     count = min(sampling.top_k or len(scores), len(scores))
     if sampling.top_p < 1:
-        # top_p is a share of the probability of the tokens that top_k left. Usually few tokens reach that share, so
-        # sort only as many as needed.
+        # Keep tokens until their probabilities reach the share top_p of the total of top_k's tokens. Usually few tokens
+        # suffice, so sort only as many as needed.
         total = weights(slice(None) if count == len(scores) else _largest(scores, count)).sum()
         tokens = _largest(scores, min(count, _FIRST_CANDIDATES))
         while len(tokens) < count and weights(tokens).sum() < sampling.top_p * total:

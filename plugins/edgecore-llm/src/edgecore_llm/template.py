@@ -108,7 +108,7 @@ class ChatTemplate:
         for index, part in enumerate(parts):
             is_text = index % 2 == 1
             # The template's text between a message and the next special token continues the message: encode it without
-            # a space.
+            # a space before it.
             first = None if is_text else tokenizer.special_texts.search(part)
             cut = 0 if not is_text and not tokens else len(part) if first is None else first.start()
             if head := part[:cut]:

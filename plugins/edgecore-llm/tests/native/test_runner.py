@@ -51,6 +51,7 @@ def words(tokens) -> str:
     return " ".join(map(str, tokens))
 
 
+@pytest.mark.slow
 def test_logits_have_the_bits_of_python_and_the_sequence_grows_alike(folder, pte):
     tokens = np.random.default_rng(0).integers(0, 211, 100).tolist()
     session = Model(pte, threads=1).new_session()

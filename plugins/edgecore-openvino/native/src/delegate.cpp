@@ -32,7 +32,7 @@ using edgecore::backend::Host;
 using edgecore::backend::Memory;
 using edgecore::backend::Options;
 
-// An element type: OpenVINO's number, and the dtype as EDGECORE_DL_* and bits.
+// An element type: OpenVINO's number for it, its DLPack code (EDGECORE_DL_*), and the bits of an element.
 struct ElementType {
   uint32_t number;
   uint8_t code, bits;

@@ -41,8 +41,8 @@ def quantize_weights(
         program: The exported program.
         selects: Returns True for the calls to quantize.
         bits: 4 or 8.
-        group: Number of elements of a row that share a scale, in linear layers with rows that it divides; None for a
-            scale per output channel. Other weights always have a scale per channel.
+        group: Number of elements of a row that share a scale; None for a scale per output channel. Convolutions, and
+            linear layers whose row length is not a multiple of `group`, always have a scale per channel.
         is_symmetric: True for zero points of 0, False to map [minimum, maximum] to the full integer range.
 
     Raises:

@@ -36,7 +36,7 @@ class OnnxGraph:
     """The ONNX model of a partition.
 
     Attributes:
-        model: The model, checked.
+        model: The model, which ONNX's checker has accepted.
         owners: ONNX node name -> the partition's node that it belongs to.
         inputs: The inputs, in the order of the delegate's arguments.
         outputs: The outputs, in the order of the delegate's results.
@@ -109,7 +109,7 @@ def build(
         else:
             builder.values[node] = TABLE.rows[node.target].lower(builder, node)
     named = {}
-    for index, node in enumerate(outputs):  # ONNX forbids two outputs, or an input and an output, of one name
+    for index, node in enumerate(outputs):  # names of inputs and outputs must differ in ONNX
         builder.owner = node
         value = builder.values[node]
         is_taken = value in named or not _is_produced(builder, value)

@@ -146,8 +146,8 @@ class ModuleQConfig:
 class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
     """Annotates an exported model for `prepare_pt2e` and `prepare_qat_pt2e`. The default is 8 bits.
 
-    Priorities for a node: functions of `add_custom_quant_annotations`; discarded nodes and operators; the first
-    matching entry of `set_submodule_qconfig_list`; the default.
+    For each node, the first of these that applies decides: functions of `add_custom_quant_annotations`; discarded nodes
+    and operators; the first matching entry of `set_submodule_qconfig_list`; the default.
     """
 
     def __init__(self) -> None:

@@ -221,7 +221,8 @@ void check_operator(const ::tosa::TosaOperator &op, const Tensors &tensors) {
   if (op.op() == ::tosa::Op_COND_IF || op.op() == ::tosa::Op_WHILE_LOOP || op.op() == ::tosa::Op_CUSTOM) {
     not_supported(name + " is in the graph, which the simulator does not support.");
   }
-  // The numbers of operators and of their attribute types are equal, because both enums of the schema have one order.
+  // The numbers of operators and of their attribute types are equal, because both enums of the schema have the same
+  // order.
   if (static_cast<uint32_t>(op.attribute_type()) != op.op() || op.attribute() == nullptr || !lists_are_complete(op)) {
     invalid(name + " has no complete attribute.");
   }

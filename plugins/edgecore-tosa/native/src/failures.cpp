@@ -42,14 +42,16 @@ Supervisor::~Supervisor() {
 }
 
 std::string Supervisor::problem() const {
-  // Text for a missing operator: "... could not allocate op ABS input=(BOOL rank 2) -> (...)SubgraphTraverser::..."
+  // What the reference model prints for a missing operator: "... could not allocate op ABS input=(BOOL rank 2) ->
+  // (...)SubgraphTraverser::..."
   constexpr std::string_view kMissing = "could not allocate op";
   size_t start = text_.find(kMissing);
   if (start != text_.npos) {
     start = text_.find_first_not_of(' ', start + kMissing.size());
     return "the reference model has no operator " + text_.substr(start, text_.find("SubgraphTraverser", start) - start);
   }
-  // Text for a failed check: "ERROR_IF() fails AT file:line function(): (condition)", then a line that explains it.
+  // What it prints for a failed check: "ERROR_IF() fails AT file:line function(): (condition)", then a line that
+  // explains it.
   std::istringstream lines(text_);
   std::string last = "the reference model gives no reason";
   for (std::string line; std::getline(lines, line);) {
@@ -62,7 +64,7 @@ std::string Supervisor::problem() const {
     return "a check of the reference model fails: " +
            line.substr(condition == line.npos ? 0 : condition + kFunction.size());
   }
-  // Text for another error: "SubgraphTraverser::validateGraph(): message".
+  // What it prints for any other error: "SubgraphTraverser::validateGraph(): message".
   const size_t function = last.find(kFunction);
   return function < last.find(' ') ? last.substr(function + kFunction.size()) : last;
 }
@@ -78,7 +80,7 @@ extern "C" {
 // the process. The original function starts gdb.
 [[noreturn]] void __wrap__Z20func_print_backtraceP8_IO_FILEi(FILE *, int) { Hooks::unwind(); }
 
-// func_debug_warning
+// func_debug_warning: the reference model prints warnings with it.
 void __wrap__Z18func_debug_warningP12func_debug_tPKcS2_iS2_z(void *, const char *, const char *, int,
                                                              const char *format, ...) {
   va_list arguments;

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Fetch Arm's TOSA reference model as static libraries, and print the folder that holds it.
 
-The plugin's CMake runs this script; it can also be run by hand. The wheel of ``reference_model.pins`` for this
-machine's processor is taken from the folder that ``EDGECORE_THIRD_PARTY`` names, else pip downloads it. The result
+The plugin's CMake runs this script; it can also be run by hand. The wheel of ``reference_model.pins`` for the
+processor is taken from the folder that ``EDGECORE_THIRD_PARTY`` names, else pip downloads it. The result
 (``include/``, ``lib/`` and ``licenses/``) is kept in ``$EDGECORE_CACHE/third_party/tosa-reference-model-<key>``
 (default cache: ``~/.cache/edgecore``), where the key is a hash of the pins, of this script and of the licences.
 Progress goes to stderr, the folder's path to stdout. CMake passes the folder of edgecore's CMake files, where
-``third_party.py`` lies, in EDGECORE_CMAKE_DIR; without this variable, the script runs in edgecore's repository.
+``third_party.py`` lies, in EDGECORE_CMAKE_DIR; without this variable, the script runs in edgecore's repository. CMake
+passes the processor that it builds for in EDGECORE_PROCESSOR; without this variable, it is this machine's.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def unpack(wheel: Path, stage: Path) -> None:
 
 def main() -> int:
     try:
-        pin = choose_pin(platform.system(), platform.machine())
+        pin = choose_pin(platform.system(), os.environ.get("EDGECORE_PROCESSOR") or platform.machine())
         parts = [PINS, Path(__file__), *sorted(LICENSES.iterdir())]
         key = hashlib.sha256(b"".join(part.read_bytes() for part in parts) + pin.sha256.encode()).hexdigest()[:16]
         result = cache_folder() / f"tosa-reference-model-{key}"

@@ -89,7 +89,7 @@ class TosaCompiler(ABC, Generic[T]):
         tosa = graph.to_bytes()
         folder = self._artifact_folder(options, tosa)
         if folder is not None:
-            (folder / "graph.tosa").write_bytes(tosa)  # written before compiling, so kept if that fails
+            (folder / "graph.tosa").write_bytes(tosa)  # kept even if the compilation fails
         return self.compile_graph(LoweredPartition(program, graph, tosa, folder), options)
 
     def operator_support(self) -> Sequence[OperatorSupport]:

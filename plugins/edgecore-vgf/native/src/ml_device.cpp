@@ -46,8 +46,8 @@ VkPhysicalDevice find_ml_device(const Vulkan &vulkan, const std::string &choice)
 }
 
 // Adds the manifests of layers in a folder to the search path of the Vulkan loader, an environment variable. Does
-// nothing if the Python package has set it before it loaded this library. Otherwise no other thread may read the
-// environment at that time; so the variable is set only once, and never restored.
+// nothing if the Python package has set the variable before loading this library. Otherwise no other thread may read
+// the environment meanwhile, so the variable is set only once, and never restored.
 void add_layer_path(const std::string &folder) {
   const char *name = std::getenv(kLayerPath) == nullptr ? kMoreLayerPaths : kLayerPath;
   const char *value = std::getenv(name);

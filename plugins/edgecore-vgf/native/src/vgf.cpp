@@ -129,7 +129,7 @@ std::vector<Place> places_of(const wire::Segment &segment) {
       if (place.set >= kMaxSets || place.binding >= kMaxBindings) {
         damaged("a descriptor has the set %u and the binding %u", place.set, place.binding);
       }
-      bool is_known = false;  // true if `places` has `place` already, because two outputs may be one value
+      bool is_known = false;  // true if `places` has `place` already, because two outputs may be the same value
       for (const Place &other : places) {
         is_known = is_known || other == place;
         if (!is_known &&

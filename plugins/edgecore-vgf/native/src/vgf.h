@@ -14,7 +14,7 @@ namespace edgecore::vgf {
 // A tensor of a graph. `format` is a VkFormat.
 struct Tensor {
   uint32_t format = 0;
-  std::vector<int64_t> shape;  // shape as in the model; the Vulkan tensor of an empty shape has the shape {1}
+  std::vector<int64_t> shape;  // shape as in the model; the Vulkan tensor of a scalar (no dims) has the shape {1}
   edgecore_dl_dtype dtype = {};
   uint64_t bytes = 0;
 };

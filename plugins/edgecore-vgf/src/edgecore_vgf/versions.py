@@ -12,7 +12,7 @@ _LOADER = "libvulkan.so.1"
 
 
 def self_test() -> list[tuple[str, bool, str, str]]:
-    """Return rows of `edgecore doctor` (check, passed, detail, remedy) with the versions of what the backend uses."""
+    """Return rows of `edgecore doctor` (check, passed, detail, remedy) with the versions of the backend's tools."""
     converter, layer = installed(PACKAGE), installed(_LAYER)
     return [
         ("model converter", True, converter or "not installed; only compiling needs it", ""),

@@ -2,7 +2,7 @@
 """Compile the shaders of ``variants.toml`` to ``spirv/``, and describe them in ``spirv/manifest.json``.
 
     build.py            compile what changed, and remove what no variant names
-    build.py --check    compare the manifest with sources and SPIR-V; with the manifest's compiler, also the bytes
+    build.py --check    compare the manifest with sources and SPIR-V; compile again if the compiler is the manifest's
     build.py --hashes   the same, but compile nothing
 
 SPIR-V is committed, so that a build of the package needs no compiler. Its bytes depend on the compiler's version: glslc

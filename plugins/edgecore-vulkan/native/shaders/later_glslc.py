@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run the glslc of Debian trixie on a machine that cannot install it, with the arguments given.
+"""Run the glslc of Debian trixie on a machine that cannot install it, with the given arguments.
 
 ``build.py`` uses it for shaders with extensions that bookworm's glslc lacks: GL_KHR_cooperative_matrix, integer dot
 product. Its packages and the C and C++ libraries that they need are fetched once and unpacked into

@@ -10,7 +10,7 @@ namespace edgecore::vulkan {
 // as 32-bit types, so int64 and float64 arguments are accepted as well.
 bool fits(const edgecore_dl_dtype &dtype, DataType type);
 
-// Copy elements in host memory, and convert them between `dtype`, the argument's, and `held`, its dtype on the device.
+// Copy elements in host memory, and convert them between the argument's `dtype` and its dtype on the device, `held`.
 void to_device(const edgecore_dl_dtype &dtype, Dtype held, const void *from, void *to, int64_t elements);
 void to_host(const edgecore_dl_dtype &dtype, Dtype held, const void *from, void *to, int64_t elements);
 

@@ -63,7 +63,7 @@ struct Value {
   DataType staging = DataType::kFloat32;
   Shape shape;
   Layout layout = Layout::kRowMajor;
-  int32_t constant = -1;  // kTensor: index of its constant; -1: the tensor is no constant
+  int32_t constant = -1;  // kTensor: index of its constant; -1: the tensor is not a constant
 };
 
 struct OperatorCall {

@@ -52,8 +52,8 @@ class Call {
   // Returns the shape of a constant, such as weights, in the blob.
   const Shape &constant_shape(size_t index) const;
   // Returns a constant, rearranged, as a tensor on the device: `pack` computes its `elements` floats from the
-  // constant's floats. `form` is the name of the arrangement: packing a constant twice with one name makes one copy.
-  // Without `dtype` the result has the constant's dtype.
+  // constant's floats. `form` is the name of the arrangement: packing a constant twice under the same name makes one
+  // copy. Without `dtype` the result has the constant's dtype.
   Tensor packed(size_t index, const std::string &form, int64_t elements,
                 const std::function<void(const float *source, float *packed)> &pack,
                 std::optional<Dtype> dtype = std::nullopt) const;
@@ -66,7 +66,7 @@ class Call {
   Tensor output(size_t index, const Shape &shape) const;
   Tensor output_of_list(size_t index, size_t item, const Shape &shape) const;
   // Returns the tensor that the next call, an addition, adds to result `index`, if this call's shader can also compute
-  // the sum: no other call reads the result, and tensor, result and sum have one shape, dtype and order.
+  // the sum: no other call reads the result, and tensor, result and sum have the same shape, dtype and order.
   std::optional<Tensor> addend_of(size_t index, const Shape &shape) const;
   // Declares the sum that the next call would compute, and returns the tensor to write it to. The next call is skipped.
   Tensor output_of_sum(const Shape &shape) const;
@@ -82,14 +82,14 @@ class Call {
   void bind_state() const;
   bool is_state(size_t index) const;
   Tensor temporary(Dtype dtype, const Shape &shape) const;
-  // Returns true if shaders should read this float tensor as a texel buffer, if they have a variant that does.
+  // Returns true if shaders that have a variant for texel buffers should read this float tensor as one.
   bool prefers_texels(const Tensor &tensor) const;
   // Returns the number of threads in a subgroup, or 1 if its threads cannot read each other's values (shuffle).
   uint32_t subgroup_size() const;
   // Returns a copy of `tensor` that dispatch() binds as a texel buffer with 1 or 4 elements per texel.
   static Tensor texels(Tensor tensor, uint32_t elements);
 
-  // Throws a Failure if the device cannot run this many loop iterations in a thread; iterations of inner loops count.
+  // Throws a Failure if the device cannot run this many loop iterations, including inner loops, in one thread.
   void check_iterations(int64_t iterations) const;
 
   // Adds a dispatch of a shader. Binds `written`, then `read`. `constants` are the specialization constants from id 3

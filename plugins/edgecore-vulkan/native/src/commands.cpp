@@ -190,7 +190,7 @@ class Writer {
   const VkBuffer arena_;
   const bool is_profiled_;
   Commands &commands_;
-  std::vector<Range> written_, read_;  // since the last barrier
+  std::vector<Range> written_, read_;  // accesses since the last barrier
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ Execution::Execution(const Graph &graph, ShaderDevice &device, Weights &weights,
 Execution::~Execution() {
   if (!is_pending_) return;
   const VkFence fence = pool_.fence();
-  // Wait before memory is freed, which the device may still use after a time-out. A driver ends a run that hangs.
+  // Wait before freeing memory, because the device may still use it after a time-out. A driver ends a run that hangs.
   device_.vk().vkWaitForFences(device_.handle(), 1, &fence, VK_TRUE, UINT64_MAX);
 }
 
@@ -79,7 +79,7 @@ void Execution::prepare(const backend::Arguments &arguments) {
   }
   const bool has_sizes = std::any_of(graph_.inputs.begin(), graph_.inputs.end(),
                                      [this](uint32_t number) { return graph_.values[number].kind == Kind::kSymInt; });
-  // Allocate memory for the maximum shapes now: so it suffices for all later shapes.
+  // Allocate memory for the maximum shapes now, so that it suffices for all later shapes.
   if (!is_max && !has_max_shapes_ && !has_sizes) {
     allocate(record(graph_, device_, weights_, states_, max_formats, output_layouts, sizes));
     has_max_shapes_ = true;

@@ -111,7 +111,7 @@ class Recorder {
   std::vector<int64_t> integers_;
   std::vector<uint32_t> uses_;
   uint32_t current_ = 0;
-  bool is_done_ = false;  // true if the previous call has computed the next call's result as well
+  bool is_done_ = false;  // true if the previous call has also computed the next call's result
 };
 
 // Records a graph for the shapes of its inputs. `formats` are the dtypes, layouts and shapes of the inputs,

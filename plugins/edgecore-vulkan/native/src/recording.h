@@ -20,7 +20,7 @@ struct Storage {
   enum class Kind : uint8_t { kArena, kConstant, kState, kArgument };
   Kind kind = Kind::kArena;
   uint64_t bytes = 0;
-  const Buffer *buffer = nullptr;  // kConstant, kState
+  const Buffer *buffer = nullptr;  // kConstant, kState: the buffer that holds the tensor
   uint32_t argument = 0;           // kArgument: index of the argument.
   // kArena: the first and last dispatch that use the storage, and its offset in the arena, which plan_memory sets.
   size_t first = SIZE_MAX, last = 0;

@@ -34,6 +34,7 @@ class OtherNames(nn.Module):
         return nn.functional.max_pool2d(x, 2) + torch.ones(3), numbers.to(torch.float32) * 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", [False, True])
 def test_other_names_of_operators_are_understood(half):
     inputs = (torch.randn(1, 8, 6, 6), torch.arange(15, dtype=torch.int32).view(3, 5))

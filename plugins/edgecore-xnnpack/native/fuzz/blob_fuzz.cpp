@@ -3,7 +3,7 @@
 // every key of at least 16 bytes, so few blobs fail for a missing key. The mutations know the schema
 // (runtime_cpp/fuzz/mutate_file.h).
 //
-//   blob_fuzz CORPUS   the folder CORPUS should contain real blobs at first (tests/fuzz/seeds.py)
+//   blob_fuzz CORPUS   the folder CORPUS should first contain blobs of compiled models (tests/fuzz/seeds.py)
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -43,7 +43,7 @@ const std::vector<float> &any_constants() {
 }
 
 int32_t EDGECORE_CALL any_data(edgecore_scope *, edgecore_str key, edgecore_bytes *out, edgecore_error *) {
-  // Return no data for a short key: names of states (mutable buffers) are short, so states begin with zeros.
+  // Only weights have long keys. A short key names a state (mutable buffer): without data, the state begins with zeros.
   if (key.size < kMinKey) return EDGECORE_NOT_FOUND;
   *out = {reinterpret_cast<const uint8_t *>(any_constants().data()), kConstantBytes};
   return EDGECORE_OK;

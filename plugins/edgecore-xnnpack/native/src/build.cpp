@@ -126,7 +126,7 @@ std::vector<Step> define(const Graph &graph, const Exposed &exposed, const Runti
     }
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    // Define no value for the own result of a convolution with a fused addition: it exists only inside of the kernel.
+    // Define no value for the product of a convolution with a fused addition: it exists only inside of the kernel.
     if (sums.has(i)) is_used[graph.nodes[i].out[0]] = false;
   }
   std::vector<uint32_t> ids(graph.values.size(), XNN_INVALID_VALUE_ID);

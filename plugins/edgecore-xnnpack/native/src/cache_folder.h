@@ -14,7 +14,7 @@
 
 namespace edgecore::xnnpack {
 
-// A layer's filter and bias, packed: in the order in which XNNPACK's kernels read them. Immutable once it is shared.
+// A layer's filter and bias, packed into the order in which XNNPACK's kernels read them. Immutable once it is shared.
 struct Packing {
   Identity identity;
   void *data = nullptr;
@@ -38,15 +38,15 @@ class CacheFolder {
 
   const Secret &secret() const { return secret_; }
 
-  // Maps the file with the packed weights `identity` into memory. Returns null if it is missing, damaged, of another
-  // format or owned by another user. Thread-safe.
+  // Maps the file of the packed weights with the hash `identity` into memory. Returns null if it is missing, damaged,
+  // of another format or owned by another user. Thread-safe.
   std::unique_ptr<Packing> load(const Identity &identity, const HashKey &key, FileKind kind) const;
 
   // Writes packed weights to their file. On failure, returns false and sets `problem` to an error message. Thread-safe.
   bool save(const Packing &packing, const HashKey &key, FileKind kind, std::string *problem) const;
 
-  // Removes the least recently used files of packed weights until at most `limit` bytes remain, and the unfinished
-  // files of processes that have died. Other processes may prune or use the folder at the same time. Thread-safe.
+  // Removes unfinished files of processes that have died, and the least recently used files of packed weights until at
+  // most `limit` bytes remain. Other processes may prune or use the folder at the same time. Thread-safe.
   void prune(uint64_t limit) const;
 
   CacheFolder(const CacheFolder &) = delete;

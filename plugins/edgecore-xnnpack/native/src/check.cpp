@@ -19,9 +19,9 @@ namespace {
 // hostile file.
 constexpr uint64_t kMaxWork = 1ull << 44;
 
-// Returns the maximum memory in bytes that a graph may use: half of the machine's memory, because beyond that, Linux
-// may kill the process when it uses the memory, instead of refusing the allocation. On 32-bit processors, returns at
-// most a quarter of the address space, so that XNNPACK's sums of sizes and gaps fit in size_t.
+// Returns the maximum memory in bytes that a graph may use: half of the machine's memory. If a graph needed more, Linux
+// might grant the allocation and kill the process later. On 32-bit processors, returns at most a quarter of the address
+// space, so that XNNPACK's sums of sizes and gaps fit in size_t.
 uint64_t memory_limit() {
   static const uint64_t limit = [] {
     const long pages = sysconf(_SC_PHYS_PAGES);
@@ -120,8 +120,8 @@ class Resolver {
   std::vector<bool> defined_;
 };
 
-// Drops nodes whose results are not used. XNNPACK removes only the last node of an unused chain, and aborts on the one
-// before it.
+// Drops nodes whose results are not used. XNNPACK would remove only the last node of an unused chain, and would abort
+// on the node before it.
 void drop_unused(Graph *graph) {
   std::vector<bool> used(graph->values.size());
   for (size_t i = 0; i < used.size(); ++i) used[i] = graph->values[i].role == Role::kOutput;
@@ -150,8 +150,8 @@ void drop_unused(Graph *graph) {
   }
 }
 
-// Marks the output of each CacheUpdate (a node that writes rows into a KV cache) as the state that it updates. Throws
-// if another node accesses a state that a node updates: the result would depend on the order of the nodes.
+// Marks the output of each CacheUpdate (a node that writes rows into a KV cache) as the state that the node updates.
+// Throws if another node accesses a state that a node updates: the result would depend on the order of the nodes.
 void link_states(Graph *graph) {
   std::vector<uint32_t> readers(graph->states.size());
   for (const Node &node : graph->nodes) {
@@ -188,7 +188,7 @@ void widen_filters(Graph *graph) {
   }
 }
 
-// Returns true for values in XNNPACK's workspace or in the delegate's memory for values between nodes.
+// Returns true for intermediate values, which live in XNNPACK's workspace or in the delegate's memory (exposed.h).
 bool lives_in_workspace(const Value &value) { return value.role == Role::kInternal && value.state == kNone; }
 
 uint64_t value_bytes(const Graph &graph, uint32_t value, const Shape &shape) {
@@ -202,13 +202,13 @@ uint64_t times(uint64_t a, uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) || product > UINT64_MAX / 4 ? UINT64_MAX / 4 : product;
 }
 
-// Upper bounds of three numbers to whose multiples XNNPACK rounds sizes up: the rows and the columns of a kernel's
-// tile, and the bytes of input channels that a kernel reads at a time.
+// XNNPACK rounds sizes up to multiples of three numbers: the rows and the columns of a kernel's tile, and the bytes of
+// input channels that a kernel reads at a time. These are upper bounds of the three numbers.
 constexpr uint64_t kTileRows = 16, kTileColumns = 64, kInputBytes = 64;
 
 // Returns an upper bound in bytes of XNNPACK's indirection buffer (its table of input addresses) for a node with a
-// window. A transposed convolution has a separate table, rounded up to whole tiles, for each output column modulo the
-// stride.
+// window. A transposed convolution has a separate table, rounded up to whole tiles, for each remainder of the output
+// column modulo the stride.
 uint64_t table_bytes(const Node &node, const Shape &output) {
   const Window &w = node.window;
   const uint64_t window = static_cast<uint64_t>(w.height) * w.width;
@@ -220,7 +220,8 @@ uint64_t table_bytes(const Node &node, const Shape &output) {
 }
 
 // Returns an upper bound in bytes of the operand that XNNPACK packs, at load or in each run; 0 if it packs none. For a
-// transposed convolution, it packs a part of the filter and the biases for each output position modulo the stride.
+// transposed convolution, XNNPACK packs a part of the filter, and all biases, for each remainder of the output position
+// modulo the stride.
 uint64_t packed_bytes(const Graph &graph, const Node &node, const Shape *shapes) {
   if (is_own(node) || node.input_count < 2 || node.in[1] == kNone) return 0;
   const Shape &filter = shapes[node.in[1]];
@@ -272,7 +273,8 @@ void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *
     // A bilinear resize needs 4 input addresses and 2 interpolation weights per output pixel.
     *table = times(output[1] * output[2], 4 * sizeof(void *) + 2 * sizeof(float));
   } else if (is_own(node)) {
-    // Attention needs, per output element, at most the larger of the key's last two dims; a cache update only copies.
+    // Per output element, attention needs at most as many multiply-adds as the larger of the key's last two dims; a
+    // cache update needs none, because it only copies.
     each = updates_state(node) ? 1 : std::max(shapes[node.in[1]].back(0), shapes[node.in[1]].back(1));
   } else if (node.input_count >= 2 && shapes[node.in[0]].rank != 0) {
     // Each output of a GEMM takes one multiply-add per input; elementwise nodes need fewer operations.

@@ -8,8 +8,8 @@
 namespace edgecore::xnnpack {
 
 // Replaces the blob's value ids in nodes by indices into Graph::values. Checks that every operand exists and is defined
-// exactly once, before its first use; that types and parameters fit; and that the declared shapes equal those inferred
-// from the inputs. Removes nodes with unused results. Throws backend::Failure.
+// exactly once, before its first use; that each node's types and parameters are valid; and that the declared shapes
+// equal those inferred from the inputs. Removes nodes with unused results. Throws backend::Failure.
 void check_graph(Graph *graph);
 
 // Infers the shapes of all values. `shapes` has one entry per value; the caller fills in the shapes of inputs and

@@ -10,18 +10,18 @@ namespace edgecore::xnnpack {
 namespace {
 
 constexpr uint64_t kMinChannels = 16;
-// Minimum number of output tiles of a convolution that Winograd's algorithm computes. A transformed filter is 1.8 or 4
-// times as large as the filter, and is read from memory in each run: it pays only if it serves so many tiles that the
-// products take longer than reading it. 16 tiles are too few on a processor with two AVX512 units: 256 channels at
-// 14x14 took 1.5 ms with F(4x4) (16 tiles), 0.8 ms with F(2x2) (49); 512 channels at 7x7 gained nothing from F(2x2) (16
-// tiles).
+// Winograd's algorithm computes only convolutions with at least this number of output tiles. The transformed filter is
+// 1.8 or 4 times as large as the original, and is read from memory in each run. This pays only if the products of all
+// tiles take longer than reading the filter. 16 tiles are too few on a processor with two AVX512 units: a layer with
+// 256 channels at 14x14 took 1.5 ms with F(4x4) (16 tiles), but 0.8 ms with F(2x2) (49 tiles); 512 channels at 7x7
+// gained nothing from F(2x2) (16 tiles).
 constexpr uint64_t kMinTiles = 20;
 
 std::string text(uint64_t number) { return std::to_string(number); }
 std::string size_text(uint64_t height, uint64_t width) { return text(height) + "x" + text(width); }
 std::string kib(uint64_t bytes) { return text(bytes >> 10) + " KiB"; }
 
-// Returns the reason why Winograd's algorithm may compute no convolution at all; empty if there is no such reason.
+// Returns the reason why Winograd's algorithm is unavailable for all convolutions; empty if there is no such reason.
 std::string general_reason(Winograd winograd) {
   if (winograd == Winograd::kOff) return "winograd is off";
   if (winograd_target() == nullptr) return "there are no Winograd kernels for this processor";
@@ -59,7 +59,7 @@ std::string form_reason(uint32_t m, const ConvolutionSize &size, Winograd winogr
   layer.channels = size.channels, layer.outputs = size.outputs;
   const uint64_t tiles = winograd_tiles(layer);
   if (tiles < kMinTiles) return text(tiles) + " tiles of " + size_text(m, m) + ", fewer than " + text(kMinTiles);
-  // Refuse an image with fewer than m - 1 rows or columns, which fills each m x m tile only in part.
+  // Refuse an image with fewer than m - 1 rows or columns: every m x m tile would compute outputs beyond its edge.
   if (std::min(size.rows, size.columns) < m - 1) return "an image of " + size_text(size.rows, size.columns);
   const uint64_t bytes = winograd_packed_floats(layer) * sizeof(float);
   *growth = bytes - std::min(bytes, size.bytes);

@@ -43,9 +43,9 @@ using backend::Host;
 using backend::Memory;
 
 constexpr uint64_t kAlignment = 16;
-// The placeholder address of the first argument, which XNNPACK gets until the real addresses are known. With 64 bits no
-// process can have this address: x86 processors refuse it as non-canonical, and on Arm it belongs to the kernel,
-// whatever tag the top byte has.
+// The placeholder address of the first argument, which XNNPACK gets until the real addresses are known. No 64-bit
+// process has memory at this address: x86 processors refuse it as non-canonical, and on Arm it belongs to the kernel,
+// even if the processor ignores the top byte (the tag).
 constexpr uintptr_t kPlaceholders = sizeof(uintptr_t) == 8 ? static_cast<uintptr_t>(0x0180'0000'0000'0000) : kAlignment;
 
 // Initializes XNNPACK once in the process. If the first call fails, it and every later call throw the same Failure.
@@ -90,7 +90,7 @@ edgecore_tensor &checked_tensor(const Arguments &args, const Value &value) {
     fail(EDGECORE_INVALID_TYPE, "argument %u has scalar type %d where the graph has %s", value.argument,
          tensor.scalar_type, type_name(value.type));
   }
-  // Accept a tensor without dims for the shape [1], by which ExecuTorch's compiler declares it.
+  // Accept a tensor without dims where the graph has the shape [1]: ExecuTorch's compiler declares it as [1].
   if (tensor.dl.ndim == 0 && value.shape.rank == 1 && element_count(value.shape) == 1) return tensor;
   if (static_cast<uint32_t>(tensor.dl.ndim) != value.shape.rank) {
     fail(EDGECORE_INVALID_ARGUMENT, "argument %u has %d dims instead of %u", value.argument, tensor.dl.ndim,
@@ -305,15 +305,15 @@ class Instance {
       const uint32_t index = value_of(external);
       const Shape &shape = shapes_[index];
       xnn_reshape_external_value(runtime_.handle, external.id, shape.rank, xnn_dims(shape).data());
-      // Pass placeholder addresses, because XNNPACK needs addresses now. Placeholders do not overlap, like real
-      // arguments: XNNPACK drops a copy whose source and target seem to have the same address.
+      // Pass placeholder addresses, because XNNPACK needs addresses now. Like real arguments, placeholders must not
+      // overlap: XNNPACK drops a copy whose source and target seem to have the same address.
       external.data = reinterpret_cast<void *>(placeholder);
       const uint64_t bytes = (element_count(shape) * type_bits(graph_.values[index].type) + 7) / 8;
       placeholder += static_cast<uintptr_t>((bytes / kAlignment + 2) * kAlignment);
     }
     // Call xnn_setup_runtime, which plans the workspace in each call. xnn_reshape_runtime would plan only if a tensor
-    // exceeds its own previous maximum, and then with the current sizes of the other tensors; if these later grow
-    // back to their maximum, it would not plan for them.
+    // exceeds its own previous maximum, and then only for the current sizes of the other tensors: if these grew back to
+    // their maximum, the workspace would be too small.
     clear_allocation_failure();
     const xnn_status status = xnn_setup_runtime(runtime_.handle, externals_.size(), externals_.data());
     const bool no_memory = status == xnn_status_out_of_memory || allocation_failed();
@@ -324,7 +324,7 @@ class Instance {
     if (failed) fail(EDGECORE_NOT_SUPPORTED, "XNNPACK refused the shapes: %s", status_name(status));
   }
 
-  // Returns the index (in Graph::values) of the value that `external`, an external value of XNNPACK, stands for.
+  // Returns the index in Graph::values of the value that XNNPACK's external value `external` stands for.
   uint32_t value_of(const xnn_external_value &external) const {
     const size_t arguments = graph_.externals.size();
     return external.id < arguments ? graph_.externals[external.id] : exposed_[external.id - arguments];
@@ -388,14 +388,14 @@ class Instance {
   pthreadpool pool_;  // the threads of runtime_
   Runtime runtime_;
   bool prepared_ = false;
-  uint64_t failures_ = 0;      // number of failed plans of the shared workspace when plan() last succeeded
+  uint64_t failures_ = 0;      // the workspace's count of failed plans, as read by the last successful plan()
   std::vector<Shape> shapes_;  // the shape of every value in the last prepare()
   std::vector<xnn_external_value> externals_;  // ids and addresses of external values, as last passed to XNNPACK
   std::optional<Profile> profile_;             // times of operators; set if the host profiles this instance
   const bool watches_;                         // true if the host wants the values of all nodes
   const Exposed exposed_;
   ExposedMemory memory_;
-  std::vector<void *> data_;  // the address of every value outside of XNNPACK's workspace, else null
+  std::vector<void *> data_;  // for each value: its address, or null if it is in XNNPACK's workspace
   Copies scratch_memory_;
   uint8_t *scratch_ = nullptr;
 };
@@ -415,9 +415,9 @@ uint64_t try_kernels(char *text, uint64_t size) noexcept {
   return lines.size();
 }
 
-// Writes whether this processor computes convolutions directly or by Winograd's algorithm with the default options: a
-// line about all of them, then a line for each. `sizes` has the numbers of `count` ConvolutionSizes. Stores at most
-// `size` bytes of the lines in `text`, and returns the size of all lines.
+// Tells how this processor would compute convolutions with the default options, directly or by Winograd's algorithm.
+// The first line sums up all convolutions; a line for each follows. `sizes` has the numbers of `count`
+// ConvolutionSizes. Stores at most `size` bytes of the lines in `text`, and returns the size of all lines.
 uint64_t describe_forms(const uint64_t *sizes, uint64_t count, char *text, uint64_t size) noexcept {
   std::string lines;
   try {

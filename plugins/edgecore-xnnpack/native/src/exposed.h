@@ -10,8 +10,8 @@
 
 namespace edgecore::xnnpack {
 
-// Returns the exposed values, each once: the states, the values between nodes of XNNPACK and nodes of the delegate, and
-// the `watched` values, which the host wants to see.
+// Returns the exposed values, each once: the states, the values that pass between XNNPACK's nodes and the delegate's
+// own nodes, and the `watched` values, which the host wants to see.
 Exposed exposed_values(const Graph &graph, const std::vector<uint32_t> &watched);
 
 // Adds the states (mutable buffers) of a graph to the state set of an instance, and returns the address of each, in the
@@ -33,7 +33,7 @@ class ExposedMemory {
  private:
   struct Block {
     uint64_t bytes;
-    uint32_t last_use;  // index of the last node that uses the value to which the memory block belongs now
+    uint32_t last_use;  // index of the last node that uses the value now stored in the block
   };
 
   const Graph &graph_;

@@ -82,7 +82,7 @@ struct Value {
   uint32_t state = kNone;
 };
 
-// A mutable buffer of the model that the delegate keeps.
+// A mutable buffer of the model whose content the delegate keeps between runs.
 struct State {
   uint32_t value = kNone;                 // index in Graph::values
   std::string name;                       // qualified name of the buffer in the model, such as "layers.0.cache"
@@ -128,7 +128,7 @@ struct Graph {
   // For each argument of a call, the index of its value; kNone: the delegate does not use it.
   std::vector<uint32_t> externals;
   std::vector<State> states;
-  Copies owned;  // scales and widened constants
+  Copies owned;  // memory of scales, and of constants converted to fp32
 };
 
 }  // namespace edgecore::xnnpack

@@ -40,9 +40,9 @@ void add_product(Wide *sum, uint64_t a, uint64_t b) {
 #endif
 }
 
-// Returns value * point + word modulo kPrime = 2^61 - 1, a step of Horner's rule for a polynomial, for value, point <
-// kPrime and word < 2^61. 2^61 is 1 modulo kPrime, so, without a division, the upper bits of the 128-bit number are
-// added to its lower 61.
+// Returns value * point + word modulo kPrime = 2^61 - 1: one step of Horner's rule for a polynomial. Requires value <
+// kPrime, point < kPrime and word < 2^61. No division is needed: 2^61 is 1 modulo kPrime, so the upper bits of the
+// 128-bit number are added to its lower 61 bits.
 uint64_t horner(uint64_t value, uint64_t point, uint64_t word) {
   Wide product = {word, 0};
   add_product(&product, value, point);

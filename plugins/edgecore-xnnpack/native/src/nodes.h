@@ -23,9 +23,11 @@ struct NodeKind {
   uint32_t constants;  // a bit for each input that must be a constant, because XNNPACK packs it
   uint32_t optional;   // a bit for each input that may be absent
 
-  // Copies the fields of the flatbuffer table into the node; values are named by ids. Throws if a list is too long.
+  // Copies the fields of the flatbuffer table into the node; the node then refers to values by their ids. Throws if a
+  // list is too long.
   void (*read)(const void *table, Node *node);
-  // Checks types, quantization and parameters, once after load. Operands are known to be defined before.
+  // Checks types, quantization and parameters, once after load. check_graph has already checked that the operands are
+  // defined.
   void (*check)(const Graph &graph, const Node &node);
   // Infers the output shapes from the input shapes, and checks the conditions that XNNPACK has on shapes.
   void (*infer)(const Graph &graph, const Node &node, Shape *shapes);

@@ -24,8 +24,8 @@ void check_binary(const Graph &graph, const Node &node) {
   check_output_range(node);
   if (!is_quantized8(type)) return;
 
-  // Check the scales of sums and products, whose fixed-point kernels can represent these ratios: for sums, input scale
-  // / output scale in 2^-10 .. 2^8; for products, scale of a * scale of b / output scale in 2^-16 .. 2^8.
+  // Check the scales of sums and products. Their fixed-point kernels can represent only these ratios: for sums, input
+  // scale / output scale in 2^-10 .. 2^8; for products, scale of a * scale of b / output scale in 2^-16 .. 2^8.
   const float a = input_value(graph, node, 0).quantization.scale;
   const float b = input_value(graph, node, 1).quantization.scale;
   const float out = output_value(graph, node).quantization.scale;

@@ -140,7 +140,7 @@ void infer_transposed(const Graph &, const Node &node, Shape *shapes) {
   if (height > kMaxSpatial || width > kMaxSpatial) refuse(node, "the output is too large");
   // Refuse a transposed convolution whose output is smaller than stride - 1: XNNPACK computes every stride-th column
   // separately, starting from column 0, 1, ..., stride - 1, and counts these columns as ceil((width - first) / stride)
-  // with unsigned numbers, which is huge if `first` is beyond the width.
+  // with unsigned numbers. The result is huge if `first` is beyond the width.
   if (height - rows + 1 < w.stride_height || width - columns + 1 < w.stride_width) {
     refuse(node, "the output is smaller than the stride - 1");
   }

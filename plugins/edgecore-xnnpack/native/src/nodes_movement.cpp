@@ -8,7 +8,7 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-// Maximum image size of a resize, in pixels per side: up to it, pixel positions in fp32 are wrong by less than a pixel.
+// Maximum image size of a resize, in pixels per side: above it, pixel positions in fp32 may be wrong by a whole pixel.
 constexpr uint64_t kMaxResize = 1u << 20;
 
 template <typename Table>

@@ -25,7 +25,7 @@ Enum read_name(const backend::Options &options, const char *option, const std::s
        names[1].data(), names[2].data(), name.c_str());
 }
 
-// Returns in bytes a load option that a user gives in MiB, at least `min`; returns `absent` if it is not set.
+// Reads a load option that is a size of at least `min` MiB, and returns it in bytes; returns `absent` if it is not set.
 uint64_t read_size(const backend::Options &options, const char *option, int64_t min, uint64_t absent) {
   if (!options.has(option)) return absent;
   const int64_t size = options.integer(option, 0);

@@ -111,7 +111,8 @@ std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<bool> &is_s
     return nodes;
   }
   // Match the reported operators in order, each to the earliest possible Operation, then each to the latest possible
-  // one. If both matches of an operator belong to one node, it computes this node; otherwise its node is ambiguous.
+  // one. If both matches belong to the same node, the operator computes this node; otherwise the operator's node is
+  // ambiguous.
   size_t next = 0;
   for (size_t i = 0; i < names.size(); ++i, ++next) {
     while (next < operations.size() && !fits(i, next)) ++next;
@@ -162,8 +163,8 @@ void Profile::report(xnn_runtime_t runtime, const backend::Host &host) {
       xnn_status_success) {
     return;
   }
-  // XNNPACK with the plugin's patches counts nanoseconds. Without the patches, in which case it cannot run parts of a
-  // graph either, it counts microseconds.
+  // XNNPACK counts nanoseconds if it has the plugin's patches, and microseconds otherwise. An XNNPACK that can run
+  // parts of a graph has the patches.
   const uint64_t unit = runs_parts() ? 1 : 1000;
   // Subtract the times of the delegate's nodes: XNNPACK measures from the end of its previous operator, so the time of
   // an operator after a node of the delegate includes the time of that node.

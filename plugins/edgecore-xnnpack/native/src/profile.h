@@ -29,11 +29,11 @@ class Profile {
   void start_operators();  // marks the time right before XNNPACK runs
   uint64_t now() const;    // returns the nanoseconds since start()
 
-  // Adds a node that the delegate computed itself, with its times from now().
+  // Adds a node that the delegate computed itself, between the times `begin` and `end`, as returned by now().
   void add_own(const Node &node, uint64_t begin, uint64_t end);
 
-  // Reports an event to the host for each XNNPACK operator, and for each node that the delegate computed, in the last
-  // run, with names such as "Conv2d: Convolution (NHWC, F32) GEMM".
+  // Reports to the host the events of the last run: one for each XNNPACK operator, and one for each node that the
+  // delegate computed itself. Their names are such as "Conv2d: Convolution (NHWC, F32) GEMM".
   void report(xnn_runtime_t runtime, const backend::Host &host);
 
  private:
@@ -49,7 +49,7 @@ class Profile {
 
   std::vector<Operator> operators_;
   std::vector<Own> own_;
-  std::vector<uint64_t> times_;  // in XNNPACK's unit
+  std::vector<uint64_t> times_;  // times of operators_, in XNNPACK's unit
   std::chrono::steady_clock::time_point start_ = {};
   uint64_t before_ = 0;  // nanoseconds from start() to start_operators()
 };

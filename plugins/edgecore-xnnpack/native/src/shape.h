@@ -40,7 +40,8 @@ std::array<size_t, kMaxRank> xnn_dims(const Shape &shape);
 // Returns the dims of a shape as int64_t, which the host's functions expect.
 std::vector<int64_t> sizes_of(const Shape &shape);
 
-// Formats a shape such as "[1, 3, 224, 224]" for messages. The text is valid until the thread's fourth next call.
+// Formats a shape such as "[1, 3, 224, 224]" for messages. The text is valid until the same thread has made four more
+// calls.
 const char *shape_text(const Shape &shape);
 
 }  // namespace edgecore::xnnpack

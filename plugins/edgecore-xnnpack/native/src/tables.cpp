@@ -103,7 +103,7 @@ Tables find_tables(const Graph &graph) {
   if (xnn_define_table == nullptr) return {};
   const size_t count = graph.nodes.size();
   Tables tables = {std::vector<uint32_t>(count, kNone), std::vector<bool>(count), {}};
-  std::vector<uint32_t> sources(graph.values.size(), kNone);  // for float values
+  std::vector<uint32_t> sources(graph.values.size(), kNone);  // for a float value: see source_of
   for (size_t i = 0; i < count; ++i) {
     const Node &node = graph.nodes[i];
     if (!is_elementwise(node)) continue;

@@ -13,7 +13,7 @@
 
 namespace edgecore::xnnpack {
 
-// The nodes of a graph that are computed as tables, and the nodes that need not be computed because of that.
+// The nodes of a graph that are computed as tables, and the nodes that these tables make unnecessary.
 struct Tables {
   using Bytes = std::array<uint8_t, 256>;  // the result for each of the 256 possible bytes
 

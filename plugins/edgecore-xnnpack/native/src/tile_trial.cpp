@@ -25,7 +25,7 @@ constexpr uint32_t kMeasured[] = {cpuinfo_uarch_skylake_x, cpuinfo_uarch_zen4};
 // The layers that the trial times: convolutions of 10 to 14 million multiply-adds, 0.2 ms each on a core with one
 // AVX512 unit. The input rows of the first layer are a multiple of 4 KiB apart, so they map to the same set in most L1
 // caches. With AVX512, XNNPACK computes tiles of 32 columns (output channels) at a time, but tiles of 16 for the 48
-// output channels of the last layer, because 48 is no multiple of 32.
+// output channels of the last layer, because 48 is not a multiple of 32.
 constexpr struct {
   size_t size, kernel, channels, outputs;
 } kLayers[] = {{14, 1, 1024, 64}, {28, 1, 128, 128}, {14, 3, 128, 64}, {28, 1, 256, 48}};
@@ -100,7 +100,8 @@ struct Candidate {
   }
 };
 
-// Returns the numbers of rows per tile to try on this processor; none if tiles with equal columns have equal rows.
+// Returns the numbers of rows per tile to try on this processor; none if no two tiles have the same number of columns,
+// so that there is no choice.
 std::vector<uint32_t> row_choices() {
   std::vector<uint32_t> choices;
   const std::vector<Tile> all = tiles();

@@ -11,7 +11,7 @@
 namespace edgecore::xnnpack {
 
 // Returns the internal values that nodes compute, except values that XNNPACK cannot write to memory of the caller:
-// inputs of layers that XNNPACK quantizes per token or packs itself.
+// layer inputs that XNNPACK itself quantizes per token or packs.
 std::vector<uint32_t> watched_values(const Graph &graph);
 
 // Passes the output of a node to the host. `data` and `shape` are in memory order, the outermost dim first. Integers

@@ -327,7 +327,8 @@ void *Weights::reserve(size_t bytes) {
   const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
   if (bytes > SIZE_MAX - kOverread || posix_memalign(&data, alignment, bytes + kOverread) != 0) return nullptr;
 #if defined(MADV_HUGEPAGE)
-  // Ask for huge pages only where whole ones fit, so that memory does not grow. If refused, pages stay small.
+  // Ask for huge pages only where whole huge pages fit, so that memory does not grow. If the system refuses, pages stay
+  // small.
   if (bytes >= kHugePage) madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
 #endif
   reserved_.reset(new (std::nothrow) Packing);

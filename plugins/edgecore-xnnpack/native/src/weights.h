@@ -44,9 +44,9 @@ class Weights {
  public:
   explicit Weights(Store *store);
 
-  // Computes the identity of all packed weights that the graph needs: a hash of everything on which it may depend,
-  // which are the contents of filter, bias and scales, and fields of the node and of its operands. `data` has the
-  // address of each constant, because XNNPACK looks weights up by address.
+  // Computes the identities of all packed weights that the graph needs. An identity is a hash of everything on which
+  // packed weights may depend: contents of filter, bias and scales, and fields of the node and its operands. `data` has
+  // the address of each constant, because XNNPACK looks weights up by address.
   void name_packings(const Graph &graph, const std::vector<const void *> &data);
 
   xnn_weights_cache_t provider() { return &provider_; }
@@ -66,7 +66,7 @@ class Weights {
   Weights &operator=(const Weights &) = delete;
 
  private:
-  using Addresses = std::pair<const void *, const void *>;  // filter, bias
+  using Addresses = std::pair<const void *, const void *>;  // addresses of a filter and its bias
 
   size_t look_up(const xnn_weights_cache_look_up_key *key);
   void *reserve(size_t bytes);

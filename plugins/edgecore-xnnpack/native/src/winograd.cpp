@@ -72,7 +72,8 @@ WinogradSharing winograd_sharing(const WinogradTarget &target, const WinogradLay
   const uint64_t blocks = divide_up(tiles, size);
   const uint64_t weights = winograd_packed_floats(layer), transformed = transformed_floats(layer, tiles);
   const uint64_t by_blocks = weights <= kCachedFloats ? weights : blocks * weights;
-  // Count the bytes of inputs half: the inputs were just written, so they come from a nearer cache than the weights.
+  // Count only half of the inputs' bytes: the inputs were just written, so they come from a nearer cache than the
+  // weights.
   const uint64_t by_slices = weights + (transformed <= kCachedFloats / 2 ? 0 : slices * transformed / 2);
   if (slices >= workers && by_slices < by_blocks) return {true, 1};
   return {false, blocks};

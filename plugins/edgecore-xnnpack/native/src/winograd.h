@@ -2,8 +2,8 @@
 //
 // A tile of m x m outputs is computed from (m + 2) x (m + 2) inputs. Inputs, filter and products are transformed;
 // between the transforms, each of the P = (m + 2)^2 positions of a tile has a matrix product over the channels. F(4x4)
-// interpolates at the points 0, +-sqrt(1/2), +-sqrt(2) (and infinity), whose error is a fifth of the error with 0, +-1,
-// +-2.
+// interpolates at the points 0, +-sqrt(1/2), +-sqrt(2) (and infinity); with 0, +-1, +-2 the error would be five times
+// as large.
 #ifndef EDGECORE_XNNPACK_WINOGRAD_H_
 #define EDGECORE_XNNPACK_WINOGRAD_H_
 
@@ -14,9 +14,9 @@ namespace edgecore::xnnpack {
 
 struct WinogradLayer {
   uint32_t form = 2;                                        // m: 2 or 4
-  uint64_t batch = 0, height = 0, width = 0, channels = 0;  // of the input
-  uint64_t rows = 0, columns = 0, outputs = 0;              // of the output
-  int64_t top = 0, left = 0;      // zeros above and left of the image; the others follow from the sizes
+  uint64_t batch = 0, height = 0, width = 0, channels = 0;  // sizes of the input
+  uint64_t rows = 0, columns = 0, outputs = 0;              // sizes of the output
+  int64_t top = 0, left = 0;      // zeros above and left of the image; those below and right follow from the sizes
   float min = 0, max = 0;         // output range
   const float *packed = nullptr;  // packed weights, from pack_winograd
 };

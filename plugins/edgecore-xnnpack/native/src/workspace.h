@@ -38,7 +38,7 @@ class Workspace {
   xnn_workspace_t handle_;
 };
 
-// Locks a workspace that several runtimes share. If `workspace` is null (the runtime has its own), the lock is empty.
+// Locks a workspace that several runtimes share. If `workspace` is null (the runtime has its own), locks nothing.
 inline std::unique_lock<std::mutex> lock_workspace(const std::shared_ptr<Workspace> &workspace) {
   return workspace == nullptr ? std::unique_lock<std::mutex>() : std::unique_lock<std::mutex>(workspace->mutex);
 }

@@ -24,8 +24,8 @@ from edgecore_xnnpack.passes.simplify_transposes import simplify_transposes
 def build_subgraph(program: ExportedProgram, force_fp16: bool = False) -> Subgraph:
     """Lower a partition to an XNNPACK subgraph and run the passes.
 
-    With symbolic sizes, the partition is lowered for several sampled values of the sizes; `merge` then marks the sizes
-    in which the results differ as symbolic.
+    With symbolic sizes, the partition is lowered for several sampled values of the sizes; `merge` then marks as
+    symbolic the sizes in which the results differ.
     """
     constants, arrays = Constants(program), dict[Any, Any]()
     samples = Symbols(program).samples

@@ -32,7 +32,7 @@ Lower = Callable[[Lowering, Node], Any]
 
 
 class Query(NodeQuery):
-    """An fx node whose support the operator table checks, with numbers for its symbolic sizes (first: upper bounds)."""
+    """An fx node that the operator table checks, with numbers for its symbolic sizes (initially their upper bounds)."""
 
     def __init__(self, node: Node, constants: Constants, is_decomposed: bool, symbols: Symbols) -> None:
         super().__init__(node, constants, is_decomposed)

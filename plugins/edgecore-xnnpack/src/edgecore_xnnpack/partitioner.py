@@ -32,7 +32,7 @@ class XnnpackPartitioner(CapabilityPartitioner):
 
         Args:
             options: The options of the backend; None for the defaults.
-            runtime: The target runtime; mutable buffers are claimed only for `edgecore`.
+            runtime: The target runtime; delegates keep mutable buffers only for `edgecore`.
 
         Raises:
             TypeError: `options` is not an `XnnpackOptions`, but for example a list of configurations, as ExecuTorch's

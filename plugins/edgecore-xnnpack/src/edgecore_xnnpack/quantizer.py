@@ -121,9 +121,9 @@ def _takes_images(node: Node, config: QuantizationConfig) -> bool:
     """Return True if the input of a convolution can be quantized at run time.
 
     The input must have a batch dimension, as each image has a scale. XNNPACK has no dynamically quantized depthwise
-    convolution. With groups, no dimension of a transposed weight has all output channels, so they cannot have a scale
-    each. A convolution that is not delegated must stay in floating point, since ExecuTorch's core has no kernel that
-    chooses scales. Sequences become images by a reshape, in which XNNPACK can infer only one symbolic size. With
+    convolution. With groups, no dimension of a transposed weight has all output channels, so the channels cannot have a
+    scale each. A convolution that is not delegated must stay in floating point, since ExecuTorch's core has no kernel
+    that chooses scales. Sequences become images by a reshape, in which XNNPACK can infer only one symbolic size. With
     `padding="same"` and an odd number of zeros in total, decomposition puts a pad between the quantized input and the
     convolution.
     """

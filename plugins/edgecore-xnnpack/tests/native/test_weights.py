@@ -63,6 +63,7 @@ def image() -> np.ndarray:
     return np.random.default_rng(0).normal(size=(1, 4, 26, 26)).astype(np.float32)
 
 
+@pytest.mark.slow
 def test_loads_of_one_file_share_packed_weights(net: Path, image: np.ndarray) -> None:
     edgecore.load(net).forward(image)
     empty = anonymous()

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgecore.cli.common import Json, print_json, progress, stdout
+from edgecore.cli.common import Json, print_json, stdout
 from edgecore.errors import BackendBroken, EdgecoreError
+from edgecore.progress import task
 
 if TYPE_CHECKING:
     from edgecore.plugin.api import InstalledBackend
@@ -87,7 +88,7 @@ def _key(provider: Provider) -> tuple[str, str]:
 
 
 def _libraries(backends: Sequence[InstalledBackend], seconds: float) -> dict[tuple[str, str], str | None]:
-    """Return the paths of the native libraries, which edgecore-run accepts as --backend; None if a backend has none."""
+    """Return the path of each backend's native library, which edgecore-run accepts as --backend; None without one."""
     from edgecore.plugin import registry
     from edgecore.plugin.diagnosis import isolated_import
 
@@ -117,7 +118,7 @@ def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
     from edgecore.plugin import documentation, registry
     from edgecore.plugin.diagnosis import isolated_import
 
-    with progress(f"importing the compiler of {name}"):
+    with task(f"importing the compiler of {name}"):
         isolated_import.installed(seconds)
         info = registry.find_by_name(name)
         (trial,) = isolated_import.run([isolated_import.Task("tables", registry.provider_of(info))], seconds)

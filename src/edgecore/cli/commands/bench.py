@@ -21,8 +21,8 @@ from edgecore.cli.common import (
     choose_method,
     parse_load_options,
     print_json,
-    progress,
 )
+from edgecore.progress import task
 
 
 def command(
@@ -35,7 +35,7 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Measure loading and running with random inputs: milliseconds of load, first run, median, 95th percentile."""
-    with progress(f"running {file} {runs} times"):
+    with task(f"running {file} {runs} times"):
         name, figures = measure(
             file, method=method, data=data or (), options=parse_load_options(backends), threads=threads, runs=runs
         )
@@ -66,8 +66,8 @@ def measure(
         runs: Number of measured runs, after the first run.
 
     Returns:
-        The name of the method; and milliseconds of loading, of the first run, the median and the 95th percentile of the
-        other runs, and the peak resident memory of this process in MiB.
+        The name of the method; the milliseconds of loading and of the first run; the median and the 95th percentile of
+        the other runs in milliseconds; the peak resident memory of this process in MiB.
 
     Raises:
         EdgecoreError: The file cannot be loaded or run.

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
-from edgecore.cli.common import Data, Json, ProgramFile, complain, failing_with, print_json, progress, read_file
+from edgecore.cli.common import Data, Json, ProgramFile, complain, failing_with, print_json, read_file
 from edgecore.errors import EdgecoreError
+from edgecore.files import write_file
+from edgecore.progress import task
 
 
 def command(
@@ -29,10 +31,10 @@ def command(
         if write:
             if expect.exists():
                 raise EdgecoreError(f"{expect} exists already; remove it, or choose another name with --expect")
-            expect.write_text(write_expectation(figures(file)), encoding="utf-8")
+            write_file(expect, write_expectation(figures(file)))
             print(expect)
             return
-        with progress("comparing"):
+        with task("comparing"):
             broken = check_budget(
                 file,
                 expect,

@@ -10,16 +10,17 @@ import typer
 from edgecore.cli.common import (
     Data,
     File,
+    InputShapes,
     Model,
     check_folders,
     complain,
     hold_stderr,
     is_bundled,
-    progress,
     read_file,
 )
 from edgecore.cli.models import load_model
 from edgecore.errors import EdgecoreError
+from edgecore.progress import task
 
 
 def command(
@@ -39,6 +40,7 @@ def command(
         ),
     ] = None,
     data: Data = None,
+    input_shapes: InputShapes = None,
 ) -> None:
     """Bundle a .pte file with test cases: inputs, and the outputs that MODEL computes for them in PyTorch.
 
@@ -51,9 +53,9 @@ def command(
     check_folders(output)
     if is_bundled(file):
         raise typer.BadParameter(f"{file} has test cases already; give its .pte file")
-    read_file(file)  # called for its error: a file of another kind is rejected before the model runs, which takes long
-    with progress(f"running {model}"), hold_stderr():
-        source, example, _ = load_model(model)
+    read_file(file)  # called only to raise an error for a file of another kind, before the model runs for a long time
+    with task(f"running {model}"), hold_stderr():
+        source, example, _ = load_model(model, input_shapes)
         suite = eager_suite(method, source, example, samples)
         edgecore.BundledProgram(None, [suite], file).save(output)
     count = len(suite.test_cases)

@@ -14,16 +14,18 @@ import typer
 from edgecore.cli.common import (
     DeviceBuild,
     DeviceName,
+    InputShapes,
     Model,
     Runtime,
     check_folders,
     hold_stderr,
     parse_backend,
-    progress,
 )
 from edgecore.cli.models import load_model
 from edgecore.cli.recipes import parse_quantize
 from edgecore.errors import EdgecoreError
+from edgecore.files import write_file
+from edgecore.progress import task
 from edgecore.sdk.commands import takes
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class CompareArguments:
     """The arguments of `edgecore compare`, in the form that typer reads; an absent option is None."""
 
     model: Model
+    input_shapes: InputShapes = None
     inputs: Annotated[
         list[Path] | None,
         typer.Option(
@@ -92,11 +95,11 @@ def command(arguments: CompareArguments) -> None:
     report = _compare(arguments)
     print(report.table(arguments.top, min(shutil.get_terminal_size((120, 24)).columns, 180)))
     if as_json:
-        as_json.write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
+        write_file(as_json, json.dumps(report.as_dict(), indent=2) + "\n")
     if html:
-        html.write_text(report.to_html(model), encoding="utf-8")
+        write_file(html, report.to_html(model))
     if arguments.extract and report.culprit is not None:
-        with progress(f"writing {arguments.extract}"), hold_stderr():
+        with task(f"writing {arguments.extract}"), hold_stderr():
             report.culprit.extract(arguments.extract)
         print(f"{arguments.extract}: the operator as a test case; run {arguments.extract / 'run.py'}")
     if not report.ok:
@@ -118,8 +121,8 @@ def _compare(arguments: CompareArguments) -> CompareReport:
     backends = [parse_backend(text) for text in arguments.backends or ()]
     recipes = parse_quantize(arguments.quantize) if arguments.quantize else None
     check_folders(arguments.as_json, arguments.html)
-    with progress(f"loading {model}") as status, hold_stderr():
-        source, example, dynamic_shapes = load_model(model)
+    with task(f"loading {model}") as work, hold_stderr():
+        source, example, dynamic_shapes = load_model(model, arguments.input_shapes)
         inputs = _samples(arguments.inputs, arguments.samples) if arguments.inputs else None
         is_example = inputs is None and arguments.calibration is None
         report = compare(
@@ -132,9 +135,9 @@ def _compare(arguments: CompareArguments) -> CompareReport:
             dynamic_shapes=dynamic_shapes,
             runtime=arguments.runtime,
             tolerance=arguments.tolerance,
-            device=connect(device, status.update) if device else None,
+            device=connect(device, work.describe) if device else None,
             device_build=arguments.device_build,
-            progress=lambda text: status.update(f"{model}: {text}"),
+            progress=work.describe,
         )
     return replace(report, conditions=replace(report.conditions, origin="example")) if is_example else report
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.status import Status
 
 import edgecore
 from edgecore.cli.common import (
+    InputShapes,
     Json,
     Model,
     Runtime,
@@ -22,11 +22,11 @@ from edgecore.cli.common import (
     parse_backend,
     parse_value,
     print_json,
-    progress,
 )
 from edgecore.cli.models import load_model, stem
 from edgecore.cli.recipes import parse_quantize
 from edgecore.errors import EdgecoreError
+from edgecore.progress import task
 from edgecore.sdk.commands import takes
 
 
@@ -35,6 +35,7 @@ class CompileArguments:
     """The arguments of `edgecore compile`, in the form that typer reads; an absent option is None or False."""
 
     model: Model
+    input_shapes: InputShapes = None
     backends: Annotated[
         list[str] | None,
         typer.Option(
@@ -142,11 +143,9 @@ def command(arguments: CompileArguments) -> None:
     path = arguments.output or Path(f"{stem(model)}.pte")
     settings = _settings(arguments)
     check_folders(path, arguments.report, arguments.etrecord)
-    with progress(f"loading {model}"), hold_stderr():
-        source, example_inputs, dynamic_shapes = load_model(model)
-    with progress(f"compiling {model}") as status, hold_stderr():
-        if arguments.calibration:
-            settings["calibration"] = CountedSamples(arguments.calibration, status)
+    with task(f"loading {model}"), hold_stderr():
+        source, example_inputs, dynamic_shapes = load_model(model, arguments.input_shapes)
+    with task(f"compiling {model}"), hold_stderr():
         start = time.perf_counter()
         program = edgecore.compile(source, example_inputs, dynamic_shapes=dynamic_shapes, **settings)
         seconds = time.perf_counter() - start
@@ -158,7 +157,7 @@ def command(arguments: CompileArguments) -> None:
         placement.to_html(arguments.report)
     comparison = None
     if arguments.compare:
-        with progress(f"running {path}"), hold_stderr():
+        with task(f"running {path}"), hold_stderr():
             comparison = program.compare(source)
     if arguments.as_json:
         print_json(
@@ -168,11 +167,7 @@ def command(arguments: CompileArguments) -> None:
                 "data": [str(file) for file in data],
                 "seconds": round(seconds, 3),
                 "runtime": arguments.runtime,
-                "delegates": placement.delegates,
-                "failures": [asdict(failure) for failure in placement.failures],
-                "left_outside": [asdict(row) for row in placement.left_outside],
-                "buffers": [asdict(row) for row in placement.buffers],
-                "quantization": placement.quantization and [_json(asdict(row)) for row in placement.quantization],
+                **placement.as_dict(),
                 "comparison": comparison and [_json(asdict(row)) for row in comparison.rows],
             }
         )
@@ -188,11 +183,12 @@ def command(arguments: CompileArguments) -> None:
 
 
 def _settings(arguments: CompileArguments) -> dict[str, Any]:
-    """Return the keyword arguments of `edgecore.compile`, without the calibration samples."""
+    """Return the keyword arguments of `edgecore.compile`."""
     parsed_backends = [parse_backend(text) for text in arguments.backends or ()]
     return {
         "constant_methods": parse_constants(arguments.constant_methods or ()),
         "quantize": parse_quantize(arguments.quantize) if arguments.quantize else None,
+        "calibration": arguments.calibration,
         "backends": [edgecore.Backend(name, **options) for name, options in parsed_backends],
         "external_data": parse_external_data(arguments.external_data or ()),
         "runtime": arguments.runtime,
@@ -203,23 +199,6 @@ def _settings(arguments: CompileArguments) -> dict[str, Any]:
         "dump_passes": arguments.dump_passes,
         "generate_etrecord": arguments.etrecord is not None,
     }
-
-
-class CountedSamples:
-    """The calibration samples of a folder. The animated line `status` shows the number of each sample that is read."""
-
-    def __init__(self, folder: Path, status: Status) -> None:
-        self.folder = folder
-        self.status = status
-
-    def __iter__(self) -> Iterator[Any]:
-        from edgecore.quantize import samples
-
-        text = self.status.status
-        for count, (sample, _) in enumerate(samples(self.folder), 1):
-            self.status.update(f"{text}, calibration sample {count}")
-            yield sample
-        self.status.update(text)
 
 
 def _json(value: Any) -> Any:

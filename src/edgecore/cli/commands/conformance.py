@@ -65,12 +65,14 @@ def command(
 
     def show(row: Row) -> None:
         nonlocal group
-        if row.group != group:
-            group = row.group
-            stdout.print(f"[bold]{group}[/bold]")
-        color, mark = _MARKS[row.outcome]
-        what = row.name.removeprefix(group + "/") + (f": {row.detail}" if row.detail else "")
-        stdout.print(f"  [{color}]{mark}[/{color}] {escape(what)}", soft_wrap=True)
+        with stdout.capture() as captured:
+            if row.group != group:
+                group = row.group
+                stdout.print(f"[bold]{group}[/bold]")
+            color, mark = _MARKS[row.outcome]
+            what = row.name.removeprefix(group + "/") + (f": {row.detail}" if row.detail else "")
+            stdout.print(f"  [{color}]{mark}[/{color}] {escape(what)}", soft_wrap=True)
+        print(captured.get(), end="", flush=True)  # `print` writes above the progress on the same terminal
 
     report = run(
         name,

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgecore.cli.common import File, Method, choose_method, failing_with, progress, read_file
+from edgecore.cli.common import File, Method, choose_method, failing_with, read_file
+from edgecore.files import write_file
+from edgecore.progress import task
 from edgecore.sdk.commands import takes
 
 if TYPE_CHECKING:
@@ -60,9 +62,9 @@ def command(arguments: DiffArguments) -> None:
         result = _diff(arguments, needs_times="time" in sections)
         print(result.text())
         if arguments.html:
-            arguments.html.write_text(result.to_html(), encoding="utf-8")
+            write_file(arguments.html, result.to_html())
         if arguments.as_json:
-            arguments.as_json.write_text(json.dumps(result.as_dict(), indent=2), encoding="utf-8")
+            write_file(arguments.as_json, json.dumps(result.as_dict(), indent=2))
     if set(sections) & set(result.different()):
         raise typer.Exit(1)
 
@@ -80,7 +82,7 @@ def _diff(arguments: DiffArguments, needs_times: bool) -> Diff:
     # Times are compared for one method, everything else for all methods.
     method = choose_method(names, arguments.method, a) if runs or trace or arguments.method else "forward"
     read_file(b)
-    with progress(f"running both files {runs} times" if runs else "comparing"):
+    with task(f"running both files {runs} times" if runs else "comparing"):
         return diff(
             a,
             b,

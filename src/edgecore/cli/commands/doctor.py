@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from edgecore.cli.common import Json, print_json, progress, stdout
+from edgecore.cli.common import Json, print_json, stdout
+from edgecore.progress import task
 
 if TYPE_CHECKING:
     from edgecore.plugin.diagnosis.doctor import Diagnosis, Finding
@@ -26,7 +27,7 @@ def command(
     """Check the installed backends and kernel libraries. Exit status 1 if one has a problem."""
     from edgecore.plugin.diagnosis.doctor import diagnose, diagnose_kernels
 
-    with progress("checking the installed backends"):
+    with task("checking the installed backends"):
         diagnoses = diagnose(name, seconds)
         libraries = [] if name else diagnose_kernels(seconds)
     if as_json:

@@ -14,6 +14,7 @@ import typer
 
 from edgecore.cli.common import AnyFile, Json, print_json, read_any, read_file
 from edgecore.errors import EdgecoreError
+from edgecore.files import new_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,16 +44,15 @@ def command(
     else:
         program = read_file(file)
         parts, named_data = _of_program(program), program.named_data
-    folder.mkdir(parents=True)
     index: dict[str, Any] = {"file": file.name}
-    for kind, entries in parts.items():
-        (folder / kind).mkdir()
-        index[kind] = [_write(folder, kind, number, *entry) for number, entry in enumerate(entries)]
-        if kind == "blobs":
-            rows = zip(index[kind], entries, strict=True)
-            index[kind] = [_unpack(folder, row, entry[1], named_data) for row, entry in rows]
-    # The index is written last, so a folder without it is incomplete.
-    (folder / "index.json").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+    with new_folder(folder) as place:
+        for kind, entries in parts.items():
+            (place / kind).mkdir()
+            index[kind] = [_write(place, kind, number, *entry) for number, entry in enumerate(entries)]
+            if kind == "blobs":
+                rows = zip(index[kind], entries, strict=True)
+                index[kind] = [_unpack(place, row, entry[1], named_data) for row, entry in rows]
+        (place / "index.json").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
     if as_json:
         print_json({"folder": str(folder), **index})
         return
@@ -74,9 +74,10 @@ def _write(folder: Path, kind: str, number: int, name: str, data: Buffer, facts:
 
 
 def _unpack(folder: Path, row: dict[str, Any], blob: Buffer, named_data: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the files inside a blob NAME.bin into a folder NAME, and return `row` of index.json with the folder's path.
+    """Write the files inside a blob NAME.bin into a folder NAME; return `row`, an entry of index.json, plus that
+    folder.
 
-    If the backend cannot read the blob, the row has the reason. If the backend is not installed, the row is unchanged.
+    If the backend cannot read the blob, the row says why. If the backend is not installed, the row is unchanged.
     """
     from importlib import import_module
 

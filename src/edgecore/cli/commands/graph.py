@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from edgecore.cli.common import ProgramFile, read_file
+from edgecore.files import write_file
 
 
 def command(
@@ -24,4 +25,4 @@ def command(
     graph = graph_of(read_file(file))
     print(graph.text(depth))
     if as_json:
-        as_json.write_text(json.dumps({"file": file.name, **graph.as_dict()}), encoding="utf-8")
+        write_file(as_json, json.dumps({"file": file.name, **graph.as_dict()}))

@@ -9,6 +9,7 @@ import typer
 
 from edgecore.cli.common import AnyFile, Json, print_json, read_any, read_file, stdout
 from edgecore.errors import EdgecoreError
+from edgecore.files import write_file
 
 
 def command(
@@ -61,7 +62,7 @@ def command(
     if html:
         from edgecore.devtools.pages import file_page
 
-        html.write_text(file_page(facts, pte), encoding="utf-8")
+        write_file(html, file_page(facts, pte))
     if as_json:
         print_json(facts)
     elif html:

@@ -19,13 +19,14 @@ from edgecore.cli.kernel_selection import (
     library_functions,
 )
 from edgecore.errors import EdgecoreError
+from edgecore.files import write_file
 
 
 def table(selection: Selection, known: dict[Operator, str], sources: Iterable[str], version: str) -> str:
     """Make the text of the C file: one `edgecore_kernel` for each selected operator of the library.
 
     Args:
-        selection: The operators, which are all in `known`.
+        selection: The operators to write; `known` contains all of them.
         known: The operators of the library, from `library_functions`.
         sources: Origins of the selection (files and names), for a comment.
         version: Version of edgecore.
@@ -80,7 +81,7 @@ def _calls(paths: Iterable[Path]) -> Selection:
 def _write(path: Path, text: str) -> None:
     # Do not touch an unchanged file: its new time would make the build compile it again.
     if not path.exists() or path.read_text() != text:
-        path.write_text(text)
+        write_file(path, text)
 
 
 def command(

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from edgecore.errors import EdgecoreError
+from edgecore.files import new_folder
 
 _TEMPLATES = Path(__file__).parents[1] / "templates" / "new_backend"
 _MAGIC_SIZE = 8
@@ -94,14 +95,13 @@ def command(
     """
     _check(name)
     folder = into / f"edgecore-{name}"
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError as error:
-        raise EdgecoreError(f"{folder} exists already; remove it, or choose another folder with --into") from error
-    for path, text in render(name).items():
-        file = folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+    if folder.exists():
+        raise EdgecoreError(f"{folder} exists already; remove it, or choose another folder with --into")
+    with new_folder(folder) as place:
+        for path, text in render(name).items():
+            file = place / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
     print(f"""{folder}: a backend that supports add, mul and relu. To build, install and check it:
 
   cd {folder}

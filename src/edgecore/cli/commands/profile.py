@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgecore.cli.common import Data, DeviceBuild, DeviceName, File, Method, Threads, choose_method, progress, read_file
+from edgecore.cli.common import Data, DeviceBuild, DeviceName, File, Method, Threads, choose_method, read_file
 from edgecore.errors import EdgecoreError
+from edgecore.files import write_file
+from edgecore.progress import task
 from edgecore.sdk.commands import takes
 
 if TYPE_CHECKING:
@@ -75,13 +77,13 @@ def command(arguments: ProfileArguments) -> None:
     result = _profile(arguments)
     print(result.table(by, arguments.top, min(shutil.get_terminal_size((100, 24)).columns, 140)))
     if arguments.html:
-        arguments.html.write_text(result.to_html(), encoding="utf-8")
+        write_file(arguments.html, result.to_html())
     if arguments.chrome:
-        arguments.chrome.write_text(json.dumps(result.to_chrome()), encoding="utf-8")
+        write_file(arguments.chrome, json.dumps(result.to_chrome()))
     if arguments.speedscope:
-        arguments.speedscope.write_text(json.dumps(result.to_speedscope()), encoding="utf-8")
+        write_file(arguments.speedscope, json.dumps(result.to_speedscope()))
     if arguments.as_json:
-        arguments.as_json.write_text(json.dumps(result.as_dict(by)), encoding="utf-8")
+        write_file(arguments.as_json, json.dumps(result.as_dict(by)))
     if arguments.etdp:
         result.trace.save(arguments.etdp)
 
@@ -101,7 +103,7 @@ def _profile(arguments: ProfileArguments) -> Profile:
         from edgecore.cli.device import profile_there
 
         return profile_there(arguments, method)
-    with progress(f"running {method} {warmup + runs} times"):
+    with task(f"running {method} {warmup + runs} times"):
         return profile(
             file,
             method=method,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ from edgecore.cli.common import (
 )
 from edgecore.devtools.random_inputs import NUMBERS, random_arguments
 from edgecore.errors import EdgecoreError
+from edgecore.files import write_files
 from edgecore.runtime.nesting import leaves
 from edgecore.sdk.commands import takes
 
@@ -152,8 +154,8 @@ def _write_npy(outputs: Sequence[Any], folder: Path) -> list[Path]:
     numpy = _numpy()
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"output_{index}.npy" for index in range(len(outputs))]
-    for path, output in zip(paths, outputs, strict=True):
-        numpy.save(path, numpy.asarray(output))
+    arrays = [numpy.asarray(output) for output in outputs]
+    write_files({path: partial(numpy.save, arr=array) for path, array in zip(paths, arrays, strict=True)})
     return paths
 
 

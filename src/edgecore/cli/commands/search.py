@@ -13,7 +13,7 @@ from edgecore.cli.common import Model, failing_with, parse_backend, print_json
 
 
 class Objective(str, Enum):
-    """The words of `--objective`."""
+    """The values of the option `--objective`."""
 
     latency = "latency"
     size = "size"

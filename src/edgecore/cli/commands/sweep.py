@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from edgecore.cli.common import complain, failing_with, print_json
-from edgecore.errors import EdgecoreError
+from edgecore.files import write_file
 
 
 def command(
@@ -83,9 +83,7 @@ def _compare(old: Path, new: Path, html: Path | None, as_json: bool) -> bool:
     rows = edgecore.sweeps.read_results(new)
     changes = edgecore.sweeps.compare_sweeps(edgecore.sweeps.read_results(old), rows)
     if html is not None:
-        if not html.parent.is_dir():
-            raise EdgecoreError(f"cannot write {html}: the folder {html.parent} does not exist")
-        html.write_text(edgecore.sweeps.sweep_page(rows, f"{old} and {new}", changes), encoding="utf-8")
+        write_file(html, edgecore.sweeps.sweep_page(rows, f"{old} and {new}", changes))
     if as_json:
         print_json([{key: value for key, value in asdict(change).items() if key != "size"} for change in changes])
     else:

@@ -19,9 +19,9 @@ from edgecore.cli.common import (
     complain,
     failing_with,
     print_json,
-    progress,
     read_file,
 )
+from edgecore.progress import task
 
 KINDS = ("size", "memory", "operators", "time")
 """The words of `--fail-on`. A copy of `devtools.track.KINDS`, whose import would slow down all commands."""
@@ -55,7 +55,7 @@ def command(
         entries = read_history(history)
         names = [plan.name for plan in read_file(file).program.execution_plan]
         chosen = choose_method(names, method, file) if runs or method else "forward"
-        with progress(f"running {chosen} {runs} times" if runs else "reading"):
+        with task(f"running {chosen} {runs} times" if runs else "reading"):
             entry = measure(
                 file,
                 label=_commit() if label is None else label,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgecore.cli.common import AnyFile, Data, Json, complain, print_json, progress, read_any, read_file, stderr
+from edgecore.cli.common import AnyFile, Data, Json, complain, print_json, read_any, read_file, stderr
 from edgecore.errors import BackendError, FormatError
+from edgecore.progress import task
 
 if TYPE_CHECKING:
     from edgecore.format import Buffer, Checker, PtdFile, PteFile, Violation
@@ -39,7 +40,7 @@ def command(
     pte = read_file(file)
     meta = get_meta(pte)
     target = runtime or (meta.profile if meta else EXECUTORCH_1_5)
-    with progress(f"verifying {file}"):
+    with task(f"verifying {file}"):
         violations = violations_of(pte, target, _weights(pte, data or ()))
         if isinstance(content, BpteFile):
             violations += verify_cases(content, pte)

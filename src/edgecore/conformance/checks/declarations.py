@@ -1,7 +1,7 @@
 """Check that a backend's threads, memory and handling of untrusted blobs are as its native library declares.
 
-Also check that the backend accesses no memory outside of its buffers, that its calls and operations are events in
-traces, and that the graphs of its blobs are valid.
+Also check that the backend accesses only memory inside its buffers, that traces contain events for its calls and
+operations, and that the graphs of its blobs are valid.
 """
 
 from __future__ import annotations

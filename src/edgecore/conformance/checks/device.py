@@ -95,7 +95,7 @@ def between_delegates(subject: BackendUnderTest) -> str:
 
 
 def dynamic_sizes(subject: BackendUnderTest) -> str:
-    """Check tensors of symbolic sizes that pass between delegates, in device buffers of the maximum size."""
+    """Check tensors of symbolic sizes that pass between delegates in device buffers, which have the maximum size."""
     model, inputs, program = _zigzag(subject, dynamic=True)
     loaded = load(subject, program)
     for size in SIZES:
@@ -197,7 +197,7 @@ def count_in_runs(emit: Emit, path: str, options: Any, library: str) -> None:
 
 
 def count_in_session(emit: Emit, program: str, options: Any, calls: list[Any], inputs: str, library: str) -> None:
-    """Make the given calls in one session, and emit the number of calls of `buffer_map` in each."""
+    """Make the given calls in one session; for each call, emit how many calls of `buffer_map` it caused."""
     from edgecore.conformance.workers.table_patches import count_maps
 
     maps = count_maps(library)
@@ -206,7 +206,7 @@ def count_in_session(emit: Emit, program: str, options: Any, calls: list[Any], i
 
 
 def _differences(count: Callable[[], int], functions: list[Callable[[], Any]]) -> list[int]:
-    """Call each function, and return for each the increase of `count()` during the call."""
+    """Call each function, and return by how much `count()` increased during each call."""
     changes = []
     for function in functions:
         before = count()
@@ -268,7 +268,7 @@ def _zigzag(subject: BackendUnderTest, dynamic: bool = False) -> tuple[nn.Module
 
 
 def _state(subject: BackendUnderTest) -> Iterator[tuple[str, Any, Any]]:
-    """Yield (name, model, program) of each model whose mutable buffers the runtime keeps and only delegates use.
+    """Yield (name, model, program) of each model with mutable buffers that the runtime stores and only delegates use.
 
     Raises:
         Skipped: The backend has no device memory, or in each model an operator on the host uses the buffers, too.

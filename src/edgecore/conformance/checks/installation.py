@@ -32,7 +32,7 @@ SYMBOL = "edgecore_backend_v0"
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """Yield one check for each finding of `edgecore doctor` about the backend, then the other checks of the group."""
+    """Yield one check for each check of `edgecore doctor` on the backend, then the other checks of the group."""
     diagnoses = diagnose(subject.distribution)
     findings = next(row.findings for row in diagnoses if row.backend.backend_id == subject.backend_id)
     for finding in findings:
@@ -141,7 +141,7 @@ def missing_library(subject: BackendUnderTest) -> str:
 
 
 def foreign_version(subject: BackendUnderTest) -> str:
-    """Check that the runtime rejects a library that declares interface version 99.0, with an error that names 99.0."""
+    """Check that a library that declares interface version 99.0 is rejected, with an error that names 99.0."""
     arguments = {"backend_id": subject.backend_id, "program": str(_program(subject)), "library": str(subject.library)}
     answer = results(call("edgecore.conformance.workers.measure:load_patched", arguments), subject.trying)[0]
     _expect_error(answer["error"], "loading a library of interface version 99.0", "99.0")

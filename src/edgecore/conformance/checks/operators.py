@@ -104,8 +104,8 @@ class _Operator:
     def _must_support(self, subject: BackendUnderTest, dtype: torch.dtype, first: torch.dtype) -> None:
         """Raise `Failed` if no call of the operator with the claimed dtype `dtype` is delegated.
 
-        Tries calls whose tensors all have this dtype, and calls of one tensor with dtype `first` and one with `dtype`,
-        because a backend may support a dtype only together with another one.
+        Tries calls whose tensors all have this dtype, and calls with two tensors, one of dtype `first` and one of
+        `dtype`, because a backend may support a dtype only together with another one.
         """
         samples, name = samples_of(self.operator, dtype, subject.quick), dtype_name(dtype)
         samples += mixed_samples_of(self.operator, first, dtype, subject.quick) if first != dtype else []
@@ -143,7 +143,7 @@ class _Result:
         """The backend's reasons for the calls that it did not delegate."""
 
     def add(self, other: _Result) -> None:
-        """Merge the result of another program with the same calls: keep the greater counts, join dtypes and reasons."""
+        """Merge the result of another program with the same calls: take the larger counts, join dtypes and reasons."""
         self.delegated = max(self.delegated, other.delegated)
         self.seen = max(self.seen, other.seen)
         self.dtypes |= other.dtypes
@@ -158,7 +158,7 @@ def _try(
     inside: bool = False,
     recipe: str | None = None,
 ) -> _Result:
-    """Compile and run all samples in one model; if that fails, one by one, so that the error names the failing sample.
+    """Compile and run all samples in one model. If this fails, run them one by one, to name the failing sample.
 
     Args:
         subject: The backend under test.

@@ -139,8 +139,8 @@ class _LoadOption:
 def _declared(field: FieldInfo, key: str) -> list[Any]:
     """Return the values of an option that a backend declares as `Field(..., json_schema_extra={key: [...]})`.
 
-    The keys are `device_only` (values with which a file does not run on the machine that compiles) and
-    `compiles_elsewhere` (values with which some machines cannot compile).
+    The keys are `device_only` (files compiled with these values run only on a device, not on this machine) and
+    `compiles_elsewhere` (some machines cannot compile with these values).
     """
     extra = field.json_schema_extra
     return list(extra.get(key, [])) if isinstance(extra, dict) else []  # type: ignore[arg-type]
@@ -178,7 +178,7 @@ def _expect_load_rejection(subject: BackendUnderTest, name: str, value: Any) -> 
     try:
         loaded = load(subject, program, options=options)
         if subject.runner is not None:
-            loaded.forward(*inputs)  # call it: a runner (an external command) loads the file at the first call
+            loaded.forward(*inputs)  # a runner (an external command) loads the file only when called
     except (EdgecoreError, TypeError) as error:
         return _text_naming_option(error, name, value)
     raise Failed(f"{name}={value!r} is accepted when loading")
@@ -192,7 +192,7 @@ def _text_naming_option(error: Exception, name: str, value: Any) -> str:
 
 
 def _out_of_range(field: FieldInfo) -> list[Any]:
-    """Return invalid values of an option: numbers just beyond its bounds, or a text that is not among its choices."""
+    """Return invalid values of an option: numbers just beyond its bounds, or a text that is none of its choices."""
     values: list[Any] = []
     for bound in field.metadata:
         match bound:
@@ -250,7 +250,7 @@ def _visible(program: Any) -> Any:
 
 @contextmanager
 def _captured() -> Iterator[bytearray]:
-    """Capture what Python and libraries print in the `with` block; the yielded bytes are complete when it ends."""
+    """Capture what Python and libraries print in the `with` block. The yielded bytes are complete after the block."""
     printed = bytearray()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

@@ -165,7 +165,7 @@ def _edge(subject: BackendUnderTest, name: str) -> ExportedProgram:
 
 def lowered(subject: BackendUnderTest, name: str) -> LoweredProgram:
     """Lower the network `name` with the backend's partitioner."""
-    network(subject, name)  # compile the network first: if it fails, its error is clearer than the error of `lower`
+    network(subject, name)  # compile the network first, because an error of `compile` is clearer than one of `lower`
     return lower(_exported(subject, name), [_partitioner(subject)])
 
 

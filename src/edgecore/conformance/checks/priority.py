@@ -27,7 +27,7 @@ FOREIGN = (
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """Yield a check with a kernel between two partitions, and one for each other installed backend that works."""
+    """Yield a check with a kernel between two partitions, and a check with each other installed backend that works."""
     yield Check("priority/kernels between two partitions", between, needs_run=True)
     for other in _others(subject):
         yield Check(f"priority/with {other}", _With(other), needs_run=True)

@@ -1,8 +1,8 @@
 """Check the backend's quantization recipes against quantized eager PyTorch.
 
-The numbers of rows and columns of the matrices are near multiples of the tile sizes of micro-kernels, because errors at
-the edges of tiles are common. A backend may declare configurations, such as sets of kernels for different processors,
-which environment variables select. The checks then run with each configuration that this machine can run.
+The matrices have row and column counts near multiples of the tile sizes of micro-kernels, because errors at the edges
+of tiles are common. A backend may declare configurations, such as sets of kernels for different processors, which
+environment variables select. The checks then run with each configuration that this machine can run.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class _Case:
     def results_by_row(self, rows: int) -> list[Bounded]:
         """Return the expected results for inputs of `rows` rows if each row has its own dynamic quantization scale.
 
-        No row depends on a later one, so these are the first rows of the results for the largest number of rows.
+        No row depends on a later row, so these are the first rows of the results for the largest number of rows.
         """
         return [Bounded(result.value[:rows], result.error[:rows]) for result in self._all_rows]
 
@@ -224,8 +224,8 @@ class _Case:
 def on_steps(program: ExportedProgram, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Round each input that the program quantizes with a constant scale to the nearest multiple (step) of the scale.
 
-    Without this, a backend that reads inputs in a lower precision could round a number between two steps to the other
-    step, and one step of an input changes results by several steps.
+    A backend that reads inputs in a lower precision may otherwise round a number between two steps to the other step. A
+    difference of one step in an input then changes results by several steps.
     """
     nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
 
@@ -328,7 +328,7 @@ class _Recipe:
 
 
 def _configurations(subject: BackendUnderTest) -> str:
-    """Report the backend's configurations (sets of kernels) that this machine can run, and those that it cannot run."""
+    """Report the backend's configurations (sets of kernels): the ones that this machine can run, and the others."""
     runs, absent = configurations(subject)
     text = f"tried: {', '.join(filter(None, runs)) or 'none'}"
     return text + (f"; NOT RUN: {', '.join(absent)}" if absent else "")
@@ -337,7 +337,7 @@ def _configurations(subject: BackendUnderTest) -> str:
 class _Refused(Exception):
     """The backend does not load a file with a configuration, because this machine cannot run the configuration.
 
-    The text is the error message.
+    The exception's text is the runtime's error message.
     """
 
 
@@ -368,8 +368,8 @@ def configurations(subject: BackendUnderTest) -> tuple[dict[str, Mapping[str, st
 
     Returns:
         First, the environment variables that select each configuration, by its name; at most `QUICK` in a quick run.
-        The name "" has no variables: the backend's default. Second, each configuration that this machine cannot run, as
-        `name (error message)`.
+        The name "" stands for the backend's default, without variables. Second, each configuration that this machine
+        cannot run, as `name (error message)`.
     """
     if "configurations" not in subject.cache:
         declared: Mapping[str, Mapping[str, str]] = {}

@@ -88,7 +88,7 @@ def sessions(subject: BackendUnderTest) -> str:
         pairs = [(session, Eager(model)) for session in (first, first.new_session(), load(subject, program))]
         for number, step in enumerate(STEPS):
             for index, (session, reference) in enumerate(pairs):
-                if number >= index:  # so that the histories differ
+                if number >= index:  # start the sessions at different steps
                     check_calls(subject, f"{name}, session {index}", SEPARATE, session, reference, [step])
     return f"3 sessions in turn: {_names(subject)}"
 
@@ -115,7 +115,8 @@ def reset(subject: BackendUnderTest) -> str:
 def export_and_import(subject: BackendUnderTest) -> str:
     """Check that a session can continue from a state that another process exported.
 
-    Also import the state into a program in which the runtime, not the backend, keeps the buffers, and then back.
+    Also import the state into a program whose buffers the runtime keeps, not the backend; then import the state of that
+    program back.
     """
     for name, model, program in _claimed(subject):
         reference, middle = Eager(model), len(STEPS) // 2
@@ -139,7 +140,7 @@ def export_and_import(subject: BackendUnderTest) -> str:
 def _in_another_process(
     subject: BackendUnderTest, program: Any, model: StateModel, calls: Calls, state: bytes
 ) -> tuple[list[list[torch.Tensor]], bytes]:
-    """In another process, import `state` unless it is empty, and make `calls`. Return (results, state after them)."""
+    """In another process, import `state` unless it is empty, make `calls`, return their results and the final state."""
     if subject.runner is not None:
         session = load(subject, program)
         if state:
@@ -156,7 +157,7 @@ def _in_another_process(
 def run_session(
     emit: Emit, program: str, options: Any, calls: list[Any], inputs: str, results: str, start: str, end: str
 ) -> None:
-    """Import the state in `start` unless it is empty, make the calls, and write results and the state to files."""
+    """Import the state in the file `start` unless it is empty, make the calls, and write results and state to files."""
     emit("input", "a session in a process of its own")
     session, stored = edgecore.load(program, options=options, trust=True), Stored(inputs)
     if state := Path(start).read_bytes():
@@ -242,7 +243,7 @@ def fail_runs(
 
 
 def methods(subject: BackendUnderTest) -> str:
-    """Check that two methods share a buffer, and that they do not if the file is loaded with share_state=False."""
+    """Check that two methods share a buffer, but do not share it if the file is loaded with share_state=False."""
     for name, model, program in _claimed(subject):
         turns: Calls = [("one" if step % 2 else "two", step) for step in range(6)]
         check_calls(subject, f"{name}, methods in turn", SHARED, load(subject, program), Eager(model), turns)
@@ -254,7 +255,7 @@ def methods(subject: BackendUnderTest) -> str:
 
 
 def initial_values_outside(subject: BackendUnderTest) -> str:
-    """Check that buffers take initial values from the `.ptd` that is loaded, even if it is not the compiled one."""
+    """Check that buffers take initial values from the loaded `.ptd`, even if the compiled one had others."""
     for name, model, _ in _claimed(subject):
         subject.trying(f"{name}, initial values in a .ptd")
         files = [model.compile(subject.backend, offset, external_data="state") for offset in (0, 0.5)]
@@ -288,7 +289,8 @@ def _claimed(subject: BackendUnderTest) -> Iterator[tuple[str, StateModel, Any]]
     Raises:
         Skipped: The backend keeps no state.
     """
-    # A runner (an external command) may have the library only on a device; do not skip then: its functions are unknown.
+    # A runner (an external command) may have the library only on a device; do not skip the check then, because the
+    # library's functions are unknown.
     is_known = bool(subject.declared.functions) or subject.runner is None
     if is_known and "state_set_create" not in subject.declared.functions:
         raise Skipped(

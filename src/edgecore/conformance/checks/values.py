@@ -53,7 +53,7 @@ def _compare(
             raise Failed(
                 f"{network}: delegate {row.delegate} reports a value of {row.operation!r}, which debug_handle_map lacks"
             )
-        last.update(dict.fromkeys(row.handles, row))  # keep the last value of a node: several operations may compute it
+        last.update(dict.fromkeys(row.handles, row))  # several operations may compute a node: compare the last value
     count = 0
     for handle, row in last.items():
         want, got = expected.get(handle), torch.utils.dlpack.from_dlpack(row.value)

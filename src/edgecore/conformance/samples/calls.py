@@ -1,6 +1,6 @@
 """Sample calls of operators: shapes, layouts, broadcasting, and arguments other than the defaults.
 
-`sample_table` has the samples of most operators. The samples of any other operator follow from its schema if the
+`sample_table` has the samples of most operators. For any other operator the samples are derived from its schema if the
 required arguments are simple: one tensor, two tensors, or a tensor and a number or dim.
 """
 
@@ -39,7 +39,7 @@ VOLUME: Shape = (2, 3, 4, 6, 7)
 
 @dataclass(frozen=True)
 class Weight:
-    """A tensor argument of a sample call that is a constant of the test model, not one of its inputs."""
+    """A tensor argument of a sample call. It becomes a constant of the test model, not an input."""
 
     tensor: torch.Tensor
 

@@ -1,4 +1,4 @@
-"""Fill `TABLE` with sample calls of operators whose arguments do not follow from their schema."""
+"""Fill `TABLE` with sample calls of operators whose arguments cannot be derived from their schema."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from edgecore.conformance.samples.calls import (
 def _each(*arguments: tuple[Any, ...], low: float = -2, high: float = 2) -> Samples:
     """Return a function that makes sample calls of an operator with one tensor.
 
-    The calls have tensors of all shapes and no other arguments; then there is one call with each tuple of
-    `arguments` after the tensor.
+    The function first makes a call for each shape, with a tensor as the only argument. Then it makes a call for each
+    tuple in `arguments`, with a tensor and the items of the tuple.
     """
 
     def make_samples(make: Make) -> list[Sample]:

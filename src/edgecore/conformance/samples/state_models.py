@@ -34,8 +34,8 @@ class StateModel:
     """A model with mutable buffers.
 
     Attributes:
-        make: Makes the methods `one` and `two`, modules whose buffers are the same tensors. Adds its argument to the
-            initial values of the buffers.
+        make: Function that makes the methods `one` and `two`, modules that share their buffers. It adds its argument to
+            the initial values of the buffers.
         inputs: Returns the inputs of a call by method name and step number.
     """
 
@@ -43,14 +43,14 @@ class StateModel:
     inputs: Callable[[str, int], Inputs]
 
     def compile(self, backend: edgecore.Backend, offset: float = 0, **settings: Any) -> Any:
-        """Compile both methods into one file, in which they share the buffers."""
+        """Compile both methods into one file with shared buffers."""
         methods = {name: module.eval() for name, module in self.make(offset).items()}
         inputs = {name: self.inputs(name, 0) for name in methods}
         return edgecore.compile(methods, inputs, backends=[backend], runtime="edgecore", share_state=True, **settings)
 
 
 def without_claims(subject: BackendUnderTest) -> edgecore.Backend:
-    """Return the backend with the option set by which the runtime, not the backend, keeps all mutable buffers."""
+    """Set the backend's option that leaves all mutable buffers to the runtime; return the backend with this option."""
     return edgecore.Backend(subject.name, skip_mutable_buffer=True, **subject.options)
 
 
@@ -69,7 +69,7 @@ class Eager:
 def check_calls(
     subject: BackendUnderTest, what: str, remedy: str, session: Any, reference: Eager, calls: Calls = STEPS
 ) -> None:
-    """Make the same calls of a loaded program and of the reference, and compare the results.
+    """Call a loaded program and the reference in the same way, and compare the results.
 
     Args:
         subject: The backend under test.

@@ -1,4 +1,4 @@
-"""Calls of operators with NaN, infinities and denormal numbers among ordinary ones; `measure.py` runs them."""
+"""Calls of operators with NaN, infinities and denormal numbers among ordinary inputs; `measure.py` runs them."""
 
 from __future__ import annotations
 
@@ -127,9 +127,9 @@ class Call:
         operator: Its name.
         function: Computes the result from the inputs.
         inputs: Inputs of the model.
-        labels: The inputs that each element of the result reads, in row-major order.
-        read: The n input values that each element of the result selects from, [elements, n], as for `amax`; None if the
-            operator computes new numbers.
+        labels: For each element of the result, in row-major order, the names of the input elements that it reads.
+        read: [elements, n]: for each element of the result the n input values of which it selects one, as `amax` does;
+            None if the operator computes new numbers.
         is_index: True if the results are indices into the rows of `read`.
     """
 
@@ -194,7 +194,7 @@ class _Function:
 
 
 def _pairs(dtype: torch.dtype) -> tuple[list[Label], torch.Tensor, torch.Tensor]:
-    """Return all pairs of elements, then the same pairs in reverse order: labels, and two operands [16, 8]."""
+    """Return all pairs of elements, twice, the second time in reverse order: their labels, and two operands [16, 8]."""
     pairs = list(product(_elements(dtype), repeat=2))
     pairs += pairs[::-1]
     left, right = (torch.tensor([pair[side][1] for pair in pairs]).to(dtype).reshape(16, 8) for side in (0, 1))
@@ -342,7 +342,7 @@ def _pools(operator: str, dtype: torch.dtype) -> Iterator[Call]:
     for kernel in sizes[dims]:
         labels, rows = _rows(math.prod(kernel), dtype)
         grid = (4, 5) if dims == 2 else (*(1,) * (dims - 1), len(labels))
-        # Give each channel the same pooling windows, in an order that is rotated by the channel's index.
+        # Give each channel the same pooling windows, with their order rotated by the channel's index.
         orders = [[(index + channel) % len(labels) for index in range(len(labels))] for channel in range(CHANNELS)]
         image = _image(torch.stack([rows[order] for order in orders]), kernel, grid)
         per_window = [labels[index] for order in orders for index in order]
@@ -355,7 +355,7 @@ def _pools(operator: str, dtype: torch.dtype) -> Iterator[Call]:
 
 
 def _image(windows: torch.Tensor, kernel: Sequence[int], grid: Sequence[int]) -> torch.Tensor:
-    """Lay windows [channels, windows, elements of the kernel] side by side in an image [1, channels, grid x kernel]."""
+    """Lay windows [channels, windows, elements of a window] side by side in an image [1, channels, height, width]."""
     dims = len(kernel)
     spread = windows.reshape(windows.shape[0], *grid, *kernel)
     order = [0, *(axis for dim in range(dims) for axis in (1 + dim, 1 + dims + dim))]

@@ -5,9 +5,9 @@
     def test_the_page_of_special_values_lists_every_difference():
         special_values.check_page(PAGE, special_values.measure("acme"))
 
-One program for each dtype calls all operators that the backend supports and that compute values: elementwise operators,
-reductions, poolings and normalizations. Their inputs have special elements among ordinary ones, in several places. A
-result that depends on ordinary elements alone must be right.
+For each dtype, one program calls all operators that compute values and that the backend supports: elementwise
+operators, reductions, poolings and normalizations. Their inputs have special elements among ordinary ones, in several
+places. A result that depends on ordinary elements alone must be right.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from edgecore.conformance.check import Failed
 from edgecore.conformance.special_values.calls import NUMBERS, ORDINARY, VALUES, Call, Label, calls_of
 from edgecore.conformance.special_values.words import highest, table, tried
 from edgecore.conformance.workers.process import call, results
+from edgecore.files import write_file
 from edgecore.ir.dialect.dtypes import dtype_name
 
 BEGIN = "<!-- special values: {} -->"
@@ -77,9 +78,9 @@ class Measured:
         differences: The differences of each set of kernels, by its name; the name is "" if the backend has one set.
         faults: Wrong results that depend on ordinary numbers alone.
         tried: The dtypes in which each operator ran in the backend.
-        outside: The dtypes in which an operator of the backend's table was not delegated, such as an operator that the
-            backend runs only quantized.
-        refused: The reason that this machine cannot run a set of kernels, by the name of the set.
+        outside: The dtypes in which each operator of the backend's table was not delegated, for example because the
+            backend runs the operator only quantized.
+        refused: Name of a set of kernels -> the reason that this machine cannot run it.
     """
 
     backend: str
@@ -141,12 +142,12 @@ def measure(
 
 
 def check_page(page: Path, measured: Measured) -> None:
-    """Compare the tables of a page with the measured differences; in the environment EDGECORE_WRITE_PAGES=1 write them.
+    """Compare the tables of a page with the measured differences; with EDGECORE_WRITE_PAGES=1 set, write the tables.
 
     The table of the set of kernels NAME stands between the lines `<!-- special values: NAME -->` and
     `<!-- end of special values -->`; a backend with one set of kernels has one table, with the NAME `all`. The first
-    table is complete; each other table has the rows in which its kernels differ from the first. The table of kernels
-    that this machine cannot run is left unchanged.
+    table is complete. Each other table has only the rows in which its kernels differ from the first set of kernels. The
+    table of kernels that this machine cannot run is left unchanged.
 
     Args:
         page: A Markdown file with these lines.
@@ -173,7 +174,7 @@ def check_page(page: Path, measured: Measured) -> None:
             text = table(_changes(first, differences), SAME)
         updated = f"{before}{begin}\n\n{text}\n{END}{after}"
     if os.environ.get("EDGECORE_WRITE_PAGES") == "1":
-        page.write_text(updated, encoding="utf-8")
+        write_file(page, updated)
     elif present != updated:
         old, new = present.splitlines(), updated.splitlines()
         lines = [f"- {line}" for line in old if line not in new] + [f"+ {line}" for line in new if line not in old]
@@ -184,7 +185,7 @@ def check_page(page: Path, measured: Measured) -> None:
 
 
 def _changes(first: set[Difference], others: set[Difference]) -> set[Difference]:
-    """Return rows that only `others` has, and rows that only `first` has with `result` set to PyTorch's result."""
+    """Return the rows that only `others` has; also rows that only `first` has, with PyTorch's result as `result`."""
     keys = {(row.operator, row.dtype, row.reads) for row in first ^ others}
     here = {row for row in others if (row.operator, row.dtype, row.reads) in keys}
     differing = {(row.operator, row.dtype, row.reads) for row in here}
@@ -224,12 +225,12 @@ def _references(case: Call) -> list[torch.Tensor]:
     try:
         exact = case.function(*(tensor.double() for tensor in case.inputs))
     except RuntimeError:
-        return [want]  # no result in float64, because a constant of the call has the dtype of `want`
+        return [want]  # no result in float64: the call fails, because one of its constants has the dtype of `want`
     return [want, exact.to(want.dtype)]
 
 
 def _delegated(name: str | None, program: Any, operators: set[str]) -> tuple[list[str], list[str]]:
-    """Return two lists: the operators that run in the backend, and the operators of which it runs no call.
+    """Return two lists: the operators with a call that runs in the backend, and the operators without such a call.
 
     Operators that edgecore replaces by others are in neither list.
 
@@ -325,7 +326,7 @@ def _compare(
     got: torch.Tensor,
     tolerance: float,
 ) -> None:
-    """Record each element of `got` that agrees with none of `references`, as a difference or in `measured.faults`."""
+    """Add each element of `got` that agrees with none of `references` to `differences` or `measured.faults`."""
     want = references[0]
     dtype = dtype_name(case.inputs[0].dtype)
     if want.dtype == torch.bool:
@@ -371,7 +372,7 @@ def _compare(
 
 
 def _right(want: torch.Tensor, got: torch.Tensor, tolerance: float, tiny: float) -> torch.Tensor:
-    """Return a mask of the elements of `got` that count as equal to `want`; 0 does not count as a denormal number."""
+    """Return a mask of the elements of `got` that count as equal to `want`; 0 and a denormal number are not equal."""
     same = (want == got) | (want.isnan() & got.isnan())
     near = (want - got).abs() <= tolerance * want.abs().clamp(min=1)
     is_denormal = (want != 0) & (want.abs() < tiny)

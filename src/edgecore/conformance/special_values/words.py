@@ -53,7 +53,7 @@ def table(differences: Iterable[Difference], none: str = NONE) -> str:
 
 
 def tried(inside: Mapping[str, Sequence[str]], outside: Mapping[str, Sequence[str]]) -> str:
-    """Describe how many operators ran in the backend, which others of its table did not, and how to read the table."""
+    """Say how many operators ran in the backend, which of its table did not, and how to read the differences."""
     dtypes = sorted({dtype for names in inside.values() for dtype in names}, reverse=True)
     counts = [f"{sum(dtype in names for names in inside.values())} in {dtype}" for dtype in dtypes]
     text = f"Operators that were tried: {', '.join(counts)}."
@@ -71,7 +71,7 @@ def highest(value: float) -> str:
 
 
 def _results(differences: Iterable[Difference]) -> dict[tuple[str, str, Label], tuple[str, str]]:
-    """Join the different results that equal inputs give to one text, such as "NaN or inf"."""
+    """Join the results that equal inputs give in different places into one text, such as "NaN or inf"."""
     joined: dict[tuple[str, str, Label], tuple[set[str], set[str]]] = {}
     for row in differences:
         expected, result = joined.setdefault((row.operator, row.dtype, row.reads), (set(), set()))
@@ -91,7 +91,7 @@ def _rank(inputs: str) -> int:
 
 
 def _describe(labels: Collection[Label]) -> list[str]:
-    """Return short descriptions of the input elements with these labels: single ones, ones at a place, pairs."""
+    """Describe the input elements with these labels briefly: single elements, elements at a place, pairs."""
     single = [label for (label, *rest) in labels if not rest]
     pairs = {label for label in labels if len(label) == 2 and label[1] in ELEMENTS}
     placed = {label for label in labels if len(label) == 2 and label[1] not in ELEMENTS}

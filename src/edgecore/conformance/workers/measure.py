@@ -29,9 +29,9 @@ CALLS_BETWEEN_EVENTS = 50
 
 
 def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], rounds: int, calls: int) -> None:
-    """Load, run and destroy a program in six steps of `rounds` rounds with `calls` calls each.
+    """Load, run and destroy a program in six steps. A step has `rounds` rounds, a round has `calls` calls.
 
-    Result after each step: bytes of heap, bytes of address space, numbers of file descriptors and of threads.
+    The result of each step: bytes of heap, bytes of address space, number of file descriptors, number of threads.
 
     The heap is the sum of all blocks that glibc's malloc has allocated (mallinfo2); 0 with other C libraries. Unlike
     resident memory, the sum is exact to the byte in the environment `EXACT_HEAP`. The address space shows memory that a
@@ -164,7 +164,7 @@ def load_without_library(emit: Emit, backend_id: str, program: str) -> None:
 
 
 def load_patched(emit: Emit, backend_id: str, program: str, library: str) -> None:
-    """Set the interface version in the library's table to 99.0, load a file for it, and emit the error message."""
+    """Set the interface version in the library's table to 99.0, load a file that needs the library, emit the error."""
     emit("input", "a library that declares interface version 99.0")
     table = writable_table(library)
     table.header.major, table.header.minor = 99, 0

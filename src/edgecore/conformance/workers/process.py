@@ -1,7 +1,7 @@
 """Call a function of the suite in a child process, which may crash or hang.
 
 The function receives `emit(kind, value)` and its arguments, and the parent receives each emitted event at once. If the
-child does not end normally, the last event has the kind `died`, and its value says how the process ended.
+child does not end normally, the last event has the kind `died` and a value that says how the child ended.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def call(
     paths = [*folders, *searched()]
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(environment or {})}
     worker = _server() if prepared else Worker(f"{_CHILD}:call_once", paths, variables)
-    worker.forget_printed()
-    worker.send({"target": target, "arguments": dict(arguments), "environment": variables})
     complete, status = False, None
     try:
+        worker.forget_printed()
+        worker.send({"target": target, "arguments": dict(arguments), "environment": variables})
         while status is None:
             try:
                 kind, value = worker.receive(seconds)
@@ -75,7 +75,7 @@ def call(
 
 
 def _server() -> Worker:
-    """Return the server process (see `_servers`) for the present `sys.path`; start it if it is not running."""
+    """Return the server process (see `_servers`) for the current `sys.path`; start it if it is not running."""
     key = tuple(sys.path)
     if key not in _servers or not _servers[key].alive:
         worker = _servers[key] = Worker(f"{_CHILD}:call_in_forks", searched())

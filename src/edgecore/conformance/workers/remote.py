@@ -1,4 +1,4 @@
-"""Programs that an external command runs, in place of the runtime in this process; see `runner.py`."""
+"""Programs that an external command runs instead of the runtime in this process; see `runner.py`."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class RemoteProgram:
         return [self._process.outputs(number) for number in numbers]
 
     def new_session(self) -> RemoteProgram:
-        """Return a session of the same program that has state of its own; one process runs all sessions."""
+        """Return a session of the same program with separate state; one process runs all sessions."""
         other = object.__new__(RemoteProgram)
         other._process, other._session = self._process, self._process.new_session()
         return other
@@ -118,7 +118,7 @@ class RemoteProgram:
 
 
 class _Process:
-    """The process of a program and its sessions: the calls that it makes, its files, and the outcomes of the calls."""
+    """The external process of a program and its sessions: the calls to make, the files, and the calls' outcomes."""
 
     def __init__(self, subject: BackendUnderTest, environment: Mapping[str, str] | None) -> None:
         assert subject.runner is not None
@@ -134,7 +134,7 @@ class _Process:
         self._outcomes: list[str] = []
 
     def add(self, session: int, line: str) -> int:
-        """Add a line to `calls.txt`, which a session of the program is to execute; return the line's index."""
+        """Add a line, an action for one session of the program, to `calls.txt`; return the line's index."""
         if session != self._current:
             self.lines.append(f"session {session}")
             self._current = session
@@ -162,9 +162,9 @@ class _Process:
 
         Raises:
             LoadFailed: The file does not load.
-            Died: The command does not end as edgecore-run does, or a repeated call has another outcome than before.
+            Died: The command crashes or hangs, is not edgecore-run, or a repeated call has another outcome than before.
         """
-        # Delete the outputs of earlier processes, which must not pass for results of this one.
+        # Delete the outputs of earlier processes, so that they cannot be mistaken for results of this process.
         for path in [*self.folder.glob("call_*_output_*.npy"), self.folder / "run.etdp"]:
             path.unlink(missing_ok=True)
         (self.folder / "calls.txt").write_text("".join(f"{line}\n" for line in self.lines))

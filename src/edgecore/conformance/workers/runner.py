@@ -19,7 +19,7 @@ from edgecore.processes.command import Ended, exit_text, last_line, run_command
 
 
 class Died(Failed):
-    """The command did not end as edgecore-run does: it crashed, hangs, or is another program."""
+    """The command crashed, hung, or is not edgecore-run."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from edgecore.conformance.report import Report, Row
 from edgecore.conformance.workers.process import Event, call
 from edgecore.conformance.workers.runner import check_start
 from edgecore.errors import EdgecoreError
+from edgecore.progress import Task, task
 
 START_SECONDS = 120
 """Time limit for importing the package and listing the checks."""
@@ -45,7 +46,7 @@ def run(
         runner: Command that starts an `edgecore-run` on another processor or device, with arguments that name the
             backend's library there, such as `"qemu-aarch64 -L /usr/aarch64-linux-gnu /build/edgecore-run --backend
             /build/libedgecore_acme.so"`. The command runs the compiled files in place of the runtime in this process.
-            Checks that need more than `edgecore-run` offers are skipped.
+            Checks that need functions that `edgecore-run` lacks are skipped.
         on_row: Called with the result of each check as soon as the check has ended.
 
     Returns:
@@ -127,6 +128,11 @@ def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool 
         patterns: Parts of names, or patterns such as `operators/*`.
         exactly: True if `patterns` are complete names.
     """
+    with task("checking") as work:
+        yield from _rows(settings, patterns, exactly, work)
+
+
+def _rows(settings: Mapping[str, Any], patterns: Sequence[str], exactly: bool, work: Task) -> Iterator[Row]:
     done: list[str] = []
     chosen_checks: list[str] | None = None
     retry = ""
@@ -136,13 +142,16 @@ def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool 
         for kind, value in _worker_events(settings, patterns, done, retry=retry, exactly=exactly):
             if kind == "checks":
                 chosen_checks = value
+                work.expect(len(value))
             elif kind == "begin":
                 current, last, begun = value, "", time.monotonic()
+                work.describe(value)
             elif kind == "input":
                 last = value
             elif kind == "row":
                 yield Row(*value)
                 done.append(value[0])
+                work.advance()
                 current = ""
             elif kind == "died":
                 died = value
@@ -156,13 +165,14 @@ def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool 
             where = f"{last}: the process {died}" if last else f"the process {died}"
             yield Row(current, current.partition("/")[0], "failed", where, round(time.monotonic() - begun, 3))
             done.append(current)
+            work.advance()
             retry = ""
         else:
             retry = current
 
 
 def _tries_many(check: str) -> bool:
-    """Return True if the check tries all its inputs in one model, so that after a crash the failing input is unknown.
+    """Return True if the check tries all its inputs in one model: after a crash the failing input is then unknown.
 
     Such a check then runs again and tries its inputs one by one.
     """

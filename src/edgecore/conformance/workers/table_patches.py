@@ -56,7 +56,7 @@ def fail_executions(library: str) -> Callable[[bool], None]:
 
 
 def count_maps(library: str) -> Callable[[], int]:
-    """Count the calls of the library's function `buffer_map`. Return a function that gives the number of calls."""
+    """Count calls of the library's function `buffer_map`; return a function that returns the number of calls so far."""
     count = 0
 
     def buffer_map(original: Any, *arguments: Any) -> int:

@@ -50,8 +50,8 @@ def main(
     """List the checks that the patterns select, and run each one that is not in `done`.
 
     Emits an event `checks` with the names of all selected checks. Then emits for each check: `seconds` (its time
-    limit), `begin` (its name), `input` (a description of the input that it tries next; any number of times) and `row`
-    (its result).
+    limit), `begin` (its name), `input` (a description of the input that the check tries next; any number of times) and
+    `row` (its result).
 
     Args:
         emit: Sends an event to the parent process.
@@ -64,7 +64,7 @@ def main(
     """
     from edgecore.conformance.workers.session import chosen
 
-    warnings.simplefilter("error", FallbackWarning)  # a partition that falls back to kernels makes a check fail
+    warnings.simplefilter("error", FallbackWarning)  # fail the check if a partition falls back to kernels
     with tempfile.TemporaryDirectory(prefix="edgecore-conformance-") as folder:
         subject = _subject(settings, Path(folder), emit)
         selected = [check for check in _checks(subject) if chosen(check.name, patterns, exactly)]
@@ -151,6 +151,6 @@ def _declared(library: Path) -> Declared:
 
     table = probe(str(library))
     if isinstance(table, str):
-        return Declared()  # no facts: the library does not load, and the checks `installation/...` report the reason
+        return Declared()  # the library does not load; the checks `installation/...` report the reason
     flags, functions = (frozenset(table.get(key, ())) for key in ("flags", "functions"))
     return Declared(flags, functions, tuple(table.get("options", ())))

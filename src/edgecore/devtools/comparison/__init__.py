@@ -1,7 +1,7 @@
 """Compare a model on the device with PyTorch, operator by operator.
 
-`Engine` runs the model on the device and in PyTorch. Taps (additional outputs that show inner values), or a bisection,
-yield rows of figures, which the report shows.
+`Engine` runs the model on the device and in PyTorch. Inner values are read by taps (additional outputs) or by a
+bisection. The report shows a row of figures for each.
 """
 
 from edgecore.devtools.comparison.by_operator import compare

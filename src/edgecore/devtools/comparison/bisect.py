@@ -1,4 +1,4 @@
-"""Find the first wrong operator by bisection: compile the program only up to an inner value, which is the output."""
+"""Find the first wrong operator by bisection: compile the part up to an inner value, and read the value."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ Values = dict[str, torch.Tensor]
 def bisect(engine: Engine, progress: Callable[[str], object]) -> Iterator[CompareRow | CompareOutput]:
     """Bisect the model for the first wrong site (place in the graph), and compare the operator there with PyTorch.
 
-    A site is wrong if its value differs from PyTorch's by more than noise before each rounding can explain. The
-    bisection assumes that all sites after a wrong one are wrong, too. If the operator alone turns out to be right,
-    then errors of earlier operators have added up; the search continues after it, and PyTorch uses the device's value
-    of this site from then on. The search skips sites up to which the program does not compile.
+    Rounding errors alone make values differ. To bound them, PyTorch also runs with random noise before each rounding. A
+    site is wrong if the device's value differs more from PyTorch's value than the noisy values do. The bisection
+    assumes that all sites after a wrong site are wrong, too. If the operator alone turns out to be right, then errors
+    of earlier operators have added up; the search continues after it, and PyTorch uses the device's value of this site
+    from then on. The search skips a site if the part of the program that ends there does not compile.
 
     Args:
         engine: Runs the model on the device and in PyTorch.
@@ -41,7 +42,7 @@ def bisect(engine: Engine, progress: Callable[[str], object]) -> Iterator[Compar
     low = 0
     while (low := _first_wrong(engine, sites, low, known, progress)) < len(sites):
         culprit = sites[low]
-        engine.prepare(sites)  # assign all nodes to the remaining sites: the bisection has removed some
+        engine.prepare(sites)  # assign all nodes to the remaining sites: the bisection has removed some sites
         before = {node.name for node in engine.groups[culprit.tap].inputs}
         progress(f"compiling {culprit.tap}")
         inputs = _up_to(engine, [site for site in sites if site.value in before])
@@ -60,11 +61,11 @@ def bisect(engine: Engine, progress: Callable[[str], object]) -> Iterator[Compar
 def _first_wrong(
     engine: Engine, sites: list[Site], low: int, known: Sequence[Values], progress: Callable[[str], object]
 ) -> int:
-    """Return the index of the first site (place in the graph) from `low` on whose value is wrong, or `len(sites)`.
+    """Return the index, at least `low`, of the first site (place in the graph) with a wrong value, or `len(sites)`.
 
     Args:
         engine: Runs the model on the device and in PyTorch.
-        sites: The sites in graph order. The function removes those up to which the program does not compile.
+        sites: The sites in graph order. The function removes a site if the program up to this site does not compile.
         low: The index to start at.
         known: For each sample the values read from the device, by node name; PyTorch computes from them.
         progress: Receives a short text before each compilation.
@@ -96,7 +97,7 @@ def _first_wrong(
 
 
 def _up_to(engine: Engine, sites: Sequence[Site]) -> list[Values]:
-    """Compile the program only up to `sites`; return the values there per sample, {} if it does not compile."""
+    """Compile the program only up to `sites`; return the sites' values for each sample, {} if it does not compile."""
     values_of_samples: list[Values] = [{} for _ in engine.samples]
     if not sites:
         return values_of_samples

@@ -70,7 +70,7 @@ def compare(
             default 1e-3 in float32; quantized values may also be rounded to the other neighbour in a tie.
         max_bytes: Bytes of intermediate values that one tapped program may return; more are split over several
             programs.
-        cut: Find the culprit by compiling parts of the model, without taps: for a backend that taps disturb.
+        cut: Find the culprit by compiling parts of the model instead of using taps, if taps change a backend's results.
         device: The device that runs the programs, from `edgecore.devtools.connect`; by default this process.
         device_build: As for `edgecore.devtools.profile_on`.
         progress: Receives a short text before each long step.
@@ -127,7 +127,7 @@ def compare(
 
 
 def _tapped(engine: Engine, progress: Progress) -> Iterator[CompareRow | CompareOutput]:
-    """Compare, for each sample, the inner values that additional outputs of a program show, then the outputs."""
+    """For each sample, compare the inner values that a program returns as additional outputs, then its outputs."""
     hidden = {site.tap for site in engine.taps.changed}
     engine.prepare([site for site in engine.sites if site.tap not in hidden])
     for number, sample in enumerate(engine.samples):

@@ -32,7 +32,7 @@ See = Callable[[Site, torch.Tensor, "torch.Tensor | None"], None]
 
 @dataclass(frozen=True)
 class Group:
-    """The nodes that compute the value of one site (a compared place in the graph) from the values of other sites.
+    """The nodes that compute the value of one site (a place in the graph whose values are compared) from other sites.
 
     Attributes:
         nodes: The nodes, in the order of the graph.
@@ -40,7 +40,7 @@ class Group:
         operator: The names of the operators, such as `convolution + relu`.
         module: The qualified name of the module.
         source: The line of the model.
-        rounds: True if a node inside the group quantizes, so that its rounding is not visible at a site.
+        rounds: True if a node inside the group quantizes a value that is not the value of a site.
     """
 
     nodes: tuple[Node, ...]
@@ -114,7 +114,7 @@ class EagerEdge:
         device = device or {}
 
         def show(node: Node, result: Any) -> Any:
-            """If the node's value is to be compared, report it, and return the device's value in its place."""
+            """Report a value to compare, and return the device's value in its place; return other values."""
             site = self._sites.get(node.name)
             if site is None:
                 return result
@@ -125,7 +125,7 @@ class EagerEdge:
             behind, before = self._nodes[site.tap], node.args[0]
             assert callable(behind.target) and callable(node.target) and isinstance(before, Node)
             see(site, behind.target(result, *behind.args[1:], **behind.kwargs), evaluator.env[before])
-            # The device's values are multiples of the scale, so quantizing them again is exact.
+            # The device's values are exact multiples of the scale, so quantizing them again loses nothing.
             return result if value is None else node.target(value, *node.args[1:], **node.kwargs)
 
         rounding = Rounding(self._dtype, noise, seed, by_row=by_row)
@@ -136,7 +136,7 @@ class EagerEdge:
         return list(results)[len(results) - self._results :]
 
     def groups(self, sites: Sequence[Site]) -> dict[str, Group]:
-        """Return for each compared value, by node name, the nodes that compute it from other compared values."""
+        """Map the node name of each compared value to the nodes that compute this value from other compared values."""
         ends = {site.value for site in sites}
         groups = {}
         for site in sites:
@@ -177,7 +177,8 @@ def _only_rounds(node: Node) -> bool:
 def float_names(edge: ExportedProgram, sites: Sequence[Site]) -> dict[str, str]:
     """Return for each compared value, by node name, the name of its node in the exported program.
 
-    If lowering decomposed an exported node, only the last of its parts keeps the name, as it computes the same value.
+    If lowering decomposed an exported node, only the last of its parts has its name, because it computes the same
+    value.
     """
     name_of = {node.name: (node.meta.get("custom") or {}).get(EXPORTED_NAME) for node in calls(edge.graph_module)}
     last = {name: node for node, name in name_of.items() if name}

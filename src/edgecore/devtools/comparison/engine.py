@@ -162,7 +162,7 @@ class Engine:
         return self.compile(self._exported, with_last(self._passes, tap))
 
     def prepare(self, sites: Sequence[Site]) -> None:
-        """Set up PyTorch to compare values at `sites` (places in the graph); all nodes between two are one operator."""
+        """Set up PyTorch to compare values at `sites`, places in the graph; all nodes between two form one operator."""
         self.eager = EagerEdge(self.edge, sites, self.computes_in)
         self.groups: dict[str, Group] = self.eager.groups(sites)
         self._names = float_names(self.edge, sites)
@@ -252,7 +252,7 @@ class Engine:
     def local(self, number: int, device: Mapping[str, torch.Tensor]) -> dict[str, tuple[Difference, Judgement]]:
         """Run each operator in PyTorch on the inputs that it had on the device; return the judgement by node name.
 
-        Only an operator that rounds inside and exceeds the limit is judged again by runs with noise, as they take long.
+        Runs with noise take long, so they judge only an operator that exceeds the limit and rounds values inside.
         """
         judged = self._judged(number, device, {})
         suspects = {tap for tap, (_, judgement) in judged.items() if judgement.ratio > 1 and self.groups[tap].rounds}
@@ -268,7 +268,7 @@ class Engine:
     def _judged(
         self, number: int, device: Mapping[str, torch.Tensor], moved: Mapping[str, Sequence[torch.Tensor]]
     ) -> dict[str, tuple[Difference, Judgement]]:
-        """Compare each operator's error, on the device's inputs, with its limit; `moved`: noisy values by node name."""
+        """Compare each operator's error, on the device's inputs, with its limit; `moved`: node name -> noisy values."""
         judged: dict[str, tuple[Difference, Judgement]] = {}
 
         def see(site: Site, want: torch.Tensor, unrounded: torch.Tensor | None) -> None:

@@ -13,6 +13,7 @@ from edgecore.devtools.comparison.rows import CompareRow
 from edgecore.devtools.comparison.sites import depends_on_inputs
 from edgecore.devtools.comparison.taps import DeviceProgram, Tap, tapped_program
 from edgecore.errors import CompileError, WriteError
+from edgecore.files import write_files
 from edgecore.ir.program.copying import copy_program
 from edgecore.numerics.metrics import measure
 from edgecore.partition.extract import extract as extract_nodes
@@ -96,11 +97,15 @@ def extract(engine: Engine, row: CompareRow, folder: str | Path) -> list[Path]:
     suite = MethodTestSuite("forward", [MethodTestCase(operands, [expected])])
     try:
         target.mkdir(parents=True, exist_ok=True)
-        torch.export.save(program, paths[0])
         BundledProgram(compiled, [suite]).save(paths[1])
-        torch.save({"inputs": operands, "expected": expected, "got": got}, paths[2])
-        paths[3].write_text(_SCRIPT.format(**text), encoding="utf-8")
-        paths[4].write_text(_README.format(**text), encoding="utf-8")
+        write_files(
+            {
+                paths[0]: lambda file: torch.export.save(program, file),
+                paths[2]: lambda file: torch.save({"inputs": operands, "expected": expected, "got": got}, file),
+                paths[3]: lambda file: file.write(_SCRIPT.format(**text).encode()),
+                paths[4]: lambda file: file.write(_README.format(**text).encode()),
+            }
+        )
     except OSError as error:
         raise WriteError(f"the test case cannot be written: {error}") from error
     return paths

@@ -32,8 +32,8 @@ Outputs = Callable[[], list[Any]]
 class There:
     """Runs the programs of a comparison on a remote device.
 
-    The first call of a program runs all samples, in as few processes as `OUTPUT_BYTES` allows, because each transfer
-    takes long. The outputs stay in files until they are read.
+    The first call of a program runs all samples in as few processes as possible (`OUTPUT_BYTES`), because transfers are
+    slow. The outputs stay in files until they are read.
     """
 
     def __init__(
@@ -44,7 +44,8 @@ class There:
         Args:
             device: The device.
             samples: The flat inputs of all samples.
-            has_state: True if the mutable buffers must be reset to their initial values before each run.
+            has_state: True if the programs have mutable buffers, which are reset to their initial values before each
+                run.
             build: Folder with `edgecore-run` and the libraries of backends, built for the device; by default the
                 installed ones.
 
@@ -133,7 +134,7 @@ class There:
         return self._device.push(path)
 
     def _push(self, path: Path) -> str:
-        """Copy a file that does not change to the device, unless it has been copied; return its path there."""
+        """Copy an unchanging file to the device, unless an earlier call copied it; return its path on the device."""
         if path not in self._pushed:
             self._pushed[path] = self._device.push(path)
         return self._pushed[path]

@@ -12,7 +12,7 @@ from edgecore.devtools.comparison.engine import Engine
 from edgecore.devtools.comparison.extract import extract
 from edgecore.devtools.comparison.rows import CompareOutput, CompareRow, Conditions, short_source
 from edgecore.devtools.printable import join_lines
-from edgecore.html import page, table
+from edgecore.html import frame, page, table
 from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.numerics.decibels import decibels, finite_decibels
 from edgecore.numerics.metrics import Difference
@@ -80,7 +80,7 @@ class CompareReport:
 
     @property
     def verdict(self) -> str:
-        """The result in one sentence."""
+        """The outcome of the comparison in one sentence."""
         if self.conditions.lowering:
             return f"lowering has changed the model, before any backend: {self.conditions.lowering}"
         culprit, wrong = self.culprit, sum(row.wrong for row in self.rows)
@@ -106,6 +106,10 @@ class CompareReport:
     def to_html(self, title: str = "Comparison") -> str:
         """Return the report as an HTML page that needs no other file and makes no request."""
         return _page(self, title)
+
+    def _repr_html_(self) -> str:
+        """Return the page for a notebook."""
+        return frame(self.to_html())
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures for JSON. Infinite figures become None, except an SQNR of minus infinity: -1000."""
@@ -153,15 +157,31 @@ def _page(report: CompareReport, title: str) -> str:
     ]
     columns = ["output", "device against PyTorch as compiled", "device against the float model", "PyTorch as compiled"]
     conditions = report.conditions
+    worst = sorted(report.rows, key=lambda row: row.local.sqnr)[:5]
+    lines = [
+        f"{row.module or 'the model itself'}, {row.operator}: {decibels(row.local.sqnr)} alone, "
+        f"{decibels(row.accumulated.sqnr)} since the input"
+        for row in worst
+    ]
     content = {
+        "sections": [{"title": "Operators with the largest error of their own", "lines": lines}] if lines else [],
         "facts": [
             ("verdict", report.verdict),
             ("backends", ", ".join(conditions.backends) or "edgecore's kernels"),
             ("device", conditions.device or "this machine"),
             ("samples", str(conditions.samples)),
+            ("outputs", f"SQNR against the float model {decibels(report.accuracy)}"),
             ("values come from", conditions.way),
         ],
-        "accuracy": {"rows": rows, "culprit": next((at for at, row in enumerate(rows) if row["wrong"]), None)},
+        "accuracy": {
+            "rows": rows,
+            "culprit": next((at for at, row in enumerate(rows) if row["wrong"]), None),
+            "own": "alone",
+            "whole": "since the input",
+            "title": "Operators in the order of execution",
+            "note": "Dots are the error of each operator alone, on the inputs that it had on the device; the line is "
+            "the error since the input of the model.",
+        },
         "tables": [table("Outputs", columns, outputs)] if outputs else [],
     }
     return page(title, content)

@@ -15,7 +15,7 @@ from edgecore.numerics.metrics import Difference
 
 @dataclass(frozen=True)
 class CompareRow:
-    """Figures of the worst sample for one operator, or for several that the backend computes as one.
+    """Figures of the worst sample for one operator, or for several operators that the backend fuses into one.
 
     Attributes:
         site: The place of the value in the graph.
@@ -65,7 +65,7 @@ class CompareRow:
         return self.judgement.ratio > 1
 
     def worst_of(self, other: CompareRow) -> CompareRow:
-        """Return a row with the worse figures of two rows, which are of one operator and two samples."""
+        """Merge the rows of one operator for two samples: return a row with the worse figures of both."""
         local = max(self, other, key=lambda row: (row.judgement.ratio, -row.local.sqnr))
         return replace(
             local,
@@ -115,10 +115,12 @@ class Conditions:
         quantized: True if the model was quantized.
         samples: The number of samples.
         origin: The source of the samples: `inputs`, `calibration` or `example`.
-        cut: True if the program was cut into parts, because taps gave no values or `compare` was asked to.
+        cut: True if the program was cut into parts, because taps returned no values or the caller of `compare`
+            requested it.
         sites: The number of values that could be compared.
         programs: The number of tapped programs.
-        left_out: The number of values without a row: tapping them changes the outputs, or does not compile.
+        left_out: The number of values without a row, because a program that taps them has other outputs or does not
+            compile.
         lowering: The error that lowering caused, as a sentence fragment; empty if none.
         device: The device that ran the programs, such as "ssh:pi@host"; empty for this machine.
     """
@@ -136,7 +138,7 @@ class Conditions:
 
     @property
     def way(self) -> str:
-        """A sentence that says how the values were read from the device, and which operators have no row therefore."""
+        """A sentence that says how the values were read from the device, and which operators therefore have no row."""
         if self.cut:
             return "the program was cut instead of tapped: only the operator that was searched for has a row"
         if not self.sites:

@@ -132,7 +132,7 @@ def depends_on_inputs(edge: ExportedProgram) -> set[Node]:
 
 
 def _may_end(node: Node) -> bool:
-    """Guess if a node's result exists on the device, for a backend that does not declare which operators it fuses."""
+    """Guess whether a node's result exists on the device, if the backend does not declare which operators it fuses."""
     name = short_name(node)
     if is_quantize(node) or is_dequantize(node) or node.target in DATA_MOVEMENT or name.startswith(_SIZES):
         return False
@@ -147,7 +147,7 @@ def short_name(node: Node) -> str:
 
 
 def _resolve(node: Node, backend: str) -> Iterator[Site]:
-    """Yield the place where a node's value can be read; for a quantized value, the dequantize node after it."""
+    """Yield the site at which a node's value can be read; for a quantized value, at the dequantize node after it."""
     if is_dequantize(node):
         inner = node.args[0]
         if isinstance(inner, Node) and is_quantize(inner) and _step(inner) is not None:
@@ -160,7 +160,7 @@ def _resolve(node: Node, backend: str) -> Iterator[Site]:
             if behind is not None and _step(quantize_node) is not None:
                 yield _site(behind, quantize_node, backend)
                 return
-        return  # no comparable value: the scale is dynamic, or an operator reads the integers
+        return  # skip a value with a dynamic scale, or whose integers an operator reads directly
     value = node.meta.get("val")
     if isinstance(value, torch.Tensor):
         yield _site(node, node, backend)

@@ -64,7 +64,7 @@ class Tap:
     """A pass that makes the values of the nodes with given names outputs of the program.
 
     Attributes:
-        index: Name of a tapped node -> its index among the user's outputs. Nodes that the program lacks are missing.
+        index: Name of a tapped node -> its index among the user's outputs. Names that the program lacks are left out.
     """
 
     def __init__(self, names: Sequence[str], *, only: bool = False) -> None:
@@ -118,7 +118,7 @@ def _with_first(base: PassList, function: Callable[[ExportedProgram], ExportedPr
 
 
 def chunks(sites: Iterable[Site], limit: int) -> list[list[Site]]:
-    """Split sites, which are values to read, into groups of at most `limit` bytes; a larger value is a group alone."""
+    """Split sites into groups whose values have at most `limit` bytes together; a larger value has its own group."""
     groups: list[list[Site]] = []
     room = 0
     for site in sites:
@@ -202,7 +202,7 @@ class TapPrograms:
 
     Attributes:
         programs: The tapped programs.
-        seen: The sites whose values the programs return; the untapped program returns the outputs.
+        seen: The sites whose values the tapped programs return.
         changed: The sites that were left out, because their taps changed the outputs or failed to compile.
         failures: The number of tapped programs that failed.
         expected: The outputs of the untapped program for each sample.
@@ -252,7 +252,7 @@ class TapPrograms:
         tap = Tap([site.tap for site in group])
         program = tapped_program(self._compile, tap, self._place)
         if program is None or not self._operations <= program.operations():
-            return None  # reject the taps: they change which operators the backend fuses
+            return None  # reject taps that change which operators the backend fuses
         try:
             for sample, expected in zip(self._samples, self.expected, strict=True):
                 if not same_bits(program.run(sample)[: len(expected)], expected):
@@ -262,7 +262,7 @@ class TapPrograms:
         return program
 
     def values(self, sample: Sample) -> dict[str, torch.Tensor]:
-        """Return all outputs and inner values that the programs show for one sample, by node name."""
+        """Run the programs on one sample; return all outputs, and the inner values by node name."""
         values: dict[str, torch.Tensor] = {}
         for program in (self._untapped, *self.programs):
             results = program.run(sample)

@@ -12,16 +12,19 @@ SECTIONS = ("size", "signature", "operators", "weights", "memory", "time")
 
 @dataclass(slots=True)
 class Differences:
-    """The differences of two files. Each section is JSON data with a key `different`.
+    """The differences of two files.
+
+    The attributes from `size` on are sections: JSON data, whose key `different` tells if the files differ there.
 
     Attributes:
         a: Name of the first file.
         b: Name of the second file.
         identical: True if the files have the same bytes.
-        size: Bytes by kind.
+        size: Bytes of the weights, delegate blobs, header, etc. in each file.
         signature: The inputs and outputs that differ, and the methods that only one file has.
-        operators: The operators that moved, have other arguments, or are in only one file; the number of delegates.
-        weights: The weights that changed, moved, or are in only one file.
+        operators: The operators that moved to another backend, have other arguments, or are in only one file; the
+            number of delegates.
+        weights: The weights that changed, moved to another file or delegate, or are in only one file.
         memory: Sizes of arenas, peaks with the largest tensors, and the memory that delegates declare.
         time: The medians and their difference; None if no times are known.
     """

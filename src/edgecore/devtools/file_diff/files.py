@@ -20,6 +20,7 @@ from edgecore.devtools.graph import Operator, operators_of
 from edgecore.devtools.memory import delegate_needs, peak
 from edgecore.devtools.profiling import Trace
 from edgecore.format import BPTE_IDENTIFIER, META_KEY, Buffer, PteFile, get_meta, read_bpte
+from edgecore.html import frame
 
 
 @dataclass(slots=True)
@@ -39,6 +40,10 @@ class Diff(Differences):
     def to_html(self) -> str:
         """Return the comparison as an HTML page; its operators have times if `diff` received traces."""
         return diff_page(self, *self.sources)
+
+    def _repr_html_(self) -> str:
+        """Return the page for a notebook."""
+        return frame(self.to_html())
 
 
 @dataclass(slots=True)
@@ -120,7 +125,7 @@ def _ptd(files: Sequence[Any]) -> dict[str, fmt.ExternalData]:
 
 
 def bytes_by_kind(raw: Buffer, pte: PteFile) -> dict[str, int]:
-    """Count the bytes of a file by kind; the counts add up to its size.
+    """Count the bytes of each kind of content, such as constants or metadata; the counts add up to the file's size.
 
     Args:
         raw: Content of the `.pte` or `.bpte`.

@@ -31,7 +31,7 @@ class _Row:
         backend: Id of the backend, or "kernels".
         line: Line of the source.
         times: Nanoseconds in each run; empty if there is no trace.
-        places: Module and operator of each node that the row covers.
+        places: Module and operator of each operator in the row.
     """
 
     backend: str
@@ -127,7 +127,7 @@ def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) 
     verdict: dict[str, Any] = {"difference": None, "interval": None, "verdict": ""}
     if all(times):
         verdict = difference(*(side.times for side in sides if side))
-    elif None not in times:  # a median time is 0 ns, too short for the clock, so there is no ratio
+    elif None not in times:  # no ratio: a median time is 0 ns, because the run was too short for the clock
         verdict["verdict"] = "cannot tell"
     elif None in sides:
         verdict["verdict"] = "only in " + ("B" if sides[0] is None else "A")
@@ -153,9 +153,9 @@ def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) 
 def _modules(keys: Sequence[Key], sides: Sequence[dict[Key, _Row]]) -> list[dict[str, Any]]:
     """Return a row for each module, with the indexes of its operators.
 
-    If only one file has a module, its operators count toward the enclosing module that only the other file has. For
-    example, a backend that fuses a convolution with its activation names their common parent module, while kernels name
-    the two inner modules.
+    If only one file has a module, and only the other file has a module that encloses it, the operators count toward the
+    enclosing module. For example, a backend that fuses a convolution with its activation names their common parent
+    module, while kernels name the two inner modules.
     """
     members: dict[str, list[int]] = {}
     inside = [{module for module, _, _ in side} for side in sides]
@@ -184,7 +184,7 @@ def _shared_module(module: str, inside: Sequence[set[str]]) -> str:
 
 
 def _placement(diff: Differences, method: str, members: dict[Place, list[int]]) -> list[dict[str, Any]]:
-    """List the operators that changed backend or arguments or are in one file only, with their row indexes."""
+    """List the operators, with their row indexes, whose backend or arguments changed, or that only one file has."""
     rows = []
     for kind in ("moved", "changed", "gone", "added"):
         for row in diff.operators[kind]:

@@ -43,7 +43,7 @@ def difference(a: Sequence[float], b: Sequence[float], *, paired: bool = False) 
 
     Returns:
         The keys `difference` (the median ratio `b / a`, minus 1), `interval` (contains the true difference with a
-        probability of at least 95 %; None with fewer than 10 times of a file) and `verdict`: "slower" or "faster" (the
+        probability of at least 95 %; None if a file has fewer than 10 times) and `verdict`: "slower" or "faster" (the
         interval excludes 0), "same" (the interval is within 3 % of 0) or "cannot tell".
     """
     if paired:
@@ -65,7 +65,7 @@ def difference(a: Sequence[float], b: Sequence[float], *, paired: bool = False) 
 
 
 def _ratio(a: float, b: float) -> float:
-    """Return b / a; 1 if both times are equal, even if they are 0 because they are too short for the clock."""
+    """Return b / a; 1 if both times are equal, even if both are 0 because the clock cannot resolve them."""
     return 1.0 if a == b else b / max(a, 1e-12)
 
 
@@ -79,7 +79,7 @@ def _medians(times: Sequence[float]) -> list[float]:
 def _rank_of_bounds(counts: Sequence[int], total: int) -> int:
     """Return k so that the k-th smallest and k-th largest value bound a 95 % interval; 0 if no k does."""
     sums = list(itertools.accumulate(counts))
-    # divide as integers, because a float cannot hold the number of cases of many runs
+    # divide integers: for many runs the counts exceed the largest float
     return bisect.bisect_right(sums, total // _SIDES)
 
 
@@ -126,7 +126,8 @@ def traced_times(traces: Sequence[Trace]) -> dict[str, Any]:
 
 
 def read_traces(programs: Sequence[PteFile], dumps: Sequence[Any], method: str) -> list[Trace]:
-    """Read the runs of a method from the trace of each program, without the first run, in which backends prepare.
+    """Read the runs of a method from the trace of each program, without the first run, in which backends do one-time
+    work.
 
     Raises:
         FormatError: A trace is damaged.
@@ -155,7 +156,7 @@ def measured_times(
     arguments: Callable[[Any, Any], Sequence[Any]] | None,
     threads: int | None,
 ) -> dict[str, Any]:
-    """Run two files on this machine in turns, and compare their times.
+    """Run two files alternately on this machine, and compare their times.
 
     Raises:
         EdgecoreError: A file cannot be loaded or run.
@@ -172,7 +173,7 @@ def measured_runs(
     arguments: Callable[[Any, Any], Sequence[Any]] | None,
     threads: int | None,
 ) -> list[list[float]]:
-    """Run files on this machine in turns, and return the milliseconds of each file's runs.
+    """Run files alternately on this machine, and return the milliseconds of each file's runs.
 
     Args:
         files: Paths of the files.
@@ -196,7 +197,7 @@ def measured_runs(
     inputs = [arguments(side, file) if arguments else () for side, file in zip(loaded, files, strict=True)]
     times: list[list[float]] = [[] for _ in files]
     for index in range(_WARMUP + runs):
-        for side in range(len(files))[:: 1 if index % 2 else -1]:  # take turns: no file may always run first
+        for side in range(len(files))[:: 1 if index % 2 else -1]:  # alternate which file runs first
             start = time.perf_counter()
             loaded[side](*inputs[side])
             if index >= _WARMUP:

@@ -85,7 +85,7 @@ def weights_of(pte: PteFile, external: Mapping[str, fmt.ExternalData]) -> list[W
 
 
 def _users(plan: fmt.ExecutionPlan, symbols: ProgramSymbols) -> dict[int, str]:
-    """Name each argument of a kernel after the first kernel that reads it: its module, operator and position."""
+    """Name each kernel argument after the first kernel that reads it: its module, its operator, the position."""
     names: dict[int, str] = {}
     seen: dict[str, int] = {}
     for step, instruction in enumerate(plan.chains[0].instructions if plan.chains else ()):
@@ -113,8 +113,8 @@ def _hash(data: Buffer) -> str:
 def compare_weights(a: list[Weight], b: list[Weight]) -> dict[str, Any]:
     """Pair the weights of two files, and sort the pairs into equal, changed and moved.
 
-    Weights pair up by method and name; then by content; then by a name that is unique in both files. Delegates' data,
-    whose names are often hashes, pair up by size, if the remaining data of both files has the same sizes.
+    Weights are paired by method and name, then by content, then by a name that is unique in both files. Delegates'
+    data, whose names are often hashes, is paired by size, if the remaining data of both files has the same sizes.
     """
     by_name = {(weight.method, weight.name): weight for weight in b}
     pairs = [(old, by_name.pop((old.method, old.name))) for old in a if (old.method, old.name) in by_name]
@@ -163,7 +163,7 @@ def _of_one_content(a: list[Weight], b: list[Weight]) -> _Pairs:
 
 
 def _of_one_name(a: list[Weight], b: list[Weight]) -> _Pairs:
-    """Pair weights whose name is unique in each file, although their methods have other names or are unknown."""
+    """Pair weights whose name is unique in each file, even if their methods have different names or are unknown."""
     counts = [Counter(weight.name for weight in side) for side in (a, b)]
     by_name = {weight.name: weight for weight in b}
     return [(old, by_name[old.name]) for old in a if counts[0][old.name] == counts[1][old.name] == 1]
@@ -178,7 +178,7 @@ def _of_one_size(a: list[Weight], b: list[Weight]) -> _Pairs:
 
 
 def _fit(old: Weight, new: Weight) -> bool:
-    """Return False if the dtypes or shapes differ. Data of a delegate has no dtype, and fits all other data."""
+    """Return False if the dtypes or shapes differ. A delegate's data has no dtype, so it fits any other such data."""
     return not old.dtype or not new.dtype or (old.dtype, old.shape) == (new.dtype, new.shape)
 
 

@@ -119,7 +119,7 @@ class _Builder:
             node.bytes = memoryview(self._pte.delegate_blob(delegate)).nbytes
             if self._meta and call.delegate_index < len(self._meta.delegates):
                 handles = self._meta.delegates[call.delegate_index].handles
-        # Leave out getitem, which only delegates compute: a file's operators must not depend on the backend.
+        # Leave out getitem: only delegates list it, but a file's operators must not depend on the backend.
         origins = (self._origins[handle] for handle in handles if handle in self._origins)
         computed = [origin for origin in origins if origin.operator != "getitem"]
         node.handles = [origin.handle for origin in computed]
@@ -150,7 +150,7 @@ class _Builder:
             compiler = load_compiler(find(delegate.id))
             if isinstance(compiler, BlobGraphReader):
                 return compiler.blob_graph(bytes(self._pte.delegate_blob(delegate)), self._pte.named_data)
-        except Exception:  # no graph: the backend is missing or broken, or the blob is damaged or of another version
+        except Exception:  # return no graph if the backend or the blob is unusable
             pass
         return None
 
@@ -185,9 +185,9 @@ class _Builder:
     def _input_count(self, step: int, args: Sequence[int]) -> int:
         """Infer the number of inputs of a delegate call; in `args` the inputs precede the outputs.
 
-        The file does not record this number. All arguments up to the last one that was written before are inputs. The
-        arguments after it are outputs, or inputs that are views of written memory; the outputs begin at the first
-        argument that a later instruction reads.
+        The file does not record this number. The last argument that an earlier instruction wrote, and all arguments
+        before it, are inputs. The arguments after it are outputs, or inputs that are views of memory that was written
+        earlier; the outputs begin at the first argument that a later instruction reads.
         """
         last = max((number for number, index in enumerate(args) if self._is_written(index)), default=-1)
         while last + 1 < len(args) and not any(first > step for first in self._reads.get(args[last + 1], ())):
@@ -207,14 +207,14 @@ class _Builder:
             self._made(index, node.id)
 
     def _made(self, index: int, node: str) -> None:
-        """Record the node that computes a value, and the bytes of the arena that it writes."""
+        """Record which node computes a value, and which bytes of the arena this node writes."""
         self._makers[index] = node
         place = self._place(index)
         if place:
             self._writes.append((*place, node))
 
     def _writers_of(self, index: int) -> list[str]:
-        """Return the nodes that wrote the bytes of a value that no instruction computes, such as a view."""
+        """For a value that no instruction computes, such as a view, return the nodes that wrote its bytes."""
         place = self._place(index)
         if place is None or self._has_data(index):
             return []

@@ -172,7 +172,7 @@ def _line(node: Node) -> str:
 
 
 def _sum(nodes: Sequence[Node]) -> str:
-    """Count the nodes by backend: "12 operators (10 XnnpackBackend, 2 kernels), weights 64 bytes"."""
+    """Summarize nodes: "12 operators (10 XnnpackBackend, 2 kernels), weights 64 bytes"."""
     counts: dict[str, int] = {}
     for node in nodes:
         counts[node.backend] = counts.get(node.backend, 0) + 1

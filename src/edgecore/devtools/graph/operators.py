@@ -17,7 +17,7 @@ class Operator:
         method: Name of the method.
         module: Path of its module.
         operator: Name: "aten.linear.default".
-        ordinal: Its number among the operators with this name in this module, from 0.
+        ordinal: Its index, from 0, among the operators with this name in this module.
         backend: Id of the backend that computes it, "kernels", or both, joined by "+".
         source: Line of the source.
         arguments: Non-tensor arguments of the kernels that compute it; empty in a delegate.

@@ -13,6 +13,7 @@ from edgecore import format as fmt
 from edgecore.devtools.file_arguments import program_file
 from edgecore.devtools.graph import graph_of
 from edgecore.devtools.profiling import ProgramSymbols
+from edgecore.files import write_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class Step:
 
     Attributes:
         index: Index of the instruction.
-        name: The operator that it runs, such as "linear", or the id of the backend that it calls.
+        name: The operator that the instruction runs, such as "linear", or the id of the backend that it calls.
         bytes: Bytes of live tensors in all arenas; bytes that tensors share count once.
         scratch: Scratch bytes that the called delegate declares.
     """
@@ -194,8 +195,8 @@ def _usage(rows: list[Allocation]) -> list[int]:
 def delegate_needs(pte: fmt.PteFile, method: str) -> dict[str, dict[str, int]] | None:
     """Sum up the memory that the delegates of a method declare, in bytes by backend and use; None without metadata.
 
-    A use is `scratch`, `persistent` or `staging`, followed by ` on device` if the memory is not the host's. Delegates
-    with the same `shared_group` use the same memory, so only the largest of a group counts.
+    A use is `scratch`, `persistent` or `staging`, followed by ` on device` for memory that is not host memory.
+    Delegates with the same `shared_group` use the same memory, so only the largest need of a group counts.
     """
     meta = fmt.get_meta(pte)
     about = meta.method(method) if meta else None
@@ -251,4 +252,4 @@ def generate_memory_trace(
             event |= {"ts": row.offset if enable_memory_offsets else before, "dur": row.bytes, "pid": row.memory_id}
             events.append(event | {"tid": step, "args": {} if ommit_metadata else facts | {"bytes": row.bytes}})
             place[row.memory_id] = before + row.bytes
-    Path(chrome_trace_filename).write_text(json.dumps({"traceEvents": events}, indent=2), encoding="ascii")
+    write_file(chrome_trace_filename, json.dumps({"traceEvents": events}, indent=2))

@@ -68,7 +68,7 @@ def speedscope(trace: Trace, name: str = "model") -> dict[str, Any]:
                 now = _close(events, stack, now)
             source = next((origin.source for origin in event.origins if origin.source), "")
             frame = frames.setdefault((_name(run, event), source), len(frames))
-            start = max(event.start, now)  # clip the event: speedscope needs nested events, and parallel ones overlap
+            start = max(event.start, now)  # clip the event: speedscope rejects overlapping events
             end = min(max(event.end, start), stack[-1][2]) if stack else max(event.end, start)
             start = min(start, end)
             events.append({"type": "O", "frame": frame, "at": start - whole.start})

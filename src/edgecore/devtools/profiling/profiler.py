@@ -141,6 +141,12 @@ class Profile:
 
         return profile_page(self)
 
+    def _repr_html_(self) -> str:
+        """Return the page for a notebook."""
+        from edgecore.html import frame
+
+        return frame(self.to_html())
+
     def to_chrome(self) -> dict[str, Any]:
         """Return the runs in the format of chrome://tracing and ui.perfetto.dev."""
         return chrome_trace(self.trace, self.file)
@@ -257,7 +263,7 @@ def profile_of_trace(file: Any, etdump: Any, method: str = "forward") -> Profile
 
 
 def _recorded(program: Any) -> list[RunData]:
-    """Return the runs that a loaded program has recorded so far."""
+    """Return the runs in the trace of a loaded program so far."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "runs.etdp"
         program.write_trace(path)

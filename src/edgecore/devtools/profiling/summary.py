@@ -23,7 +23,7 @@ class Row:
         backend: The backends that ran these events.
         calls: Mean number of these events per run.
         times: Nanoseconds in each run of the summary.
-        rest: True for time of the runtime or of a delegate that belongs to no operator.
+        rest: True for time that the runtime or a delegate spends outside of operators.
     """
 
     label: str
@@ -34,7 +34,7 @@ class Row:
 
     @property
     def mean(self) -> float:
-        """Mean nanoseconds per run."""
+        """Mean of `times`, in nanoseconds."""
         return statistics.fmean(self.times)
 
 
@@ -47,7 +47,7 @@ class Summary:
         durations: Nanoseconds of the counted runs: the middle half of all runs, which excludes runs that the system
             interrupted.
         every: Nanoseconds of all runs, in the order of time.
-        unplaced: Number of events in the counted runs whose times are of another clock; no row includes them.
+        unplaced: Number of events in the counted runs with times of another clock, which no row includes.
     """
 
     rows: list[Row]
@@ -114,9 +114,10 @@ def middle(runs: Sequence[Run]) -> list[Run]:
 
 
 def parts(run: Run) -> Iterator[tuple[TraceEvent, str]]:
-    """Yield the events of a run, each with a text; their `own` times (without nested events) add up to the run's time.
+    """Yield the events of a run, whose `own` times (without nested events) add up to the run's time, each with a text.
 
-    The text is empty for an event of an operator; otherwise it describes the runtime's or delegate's time in between.
+    The text is empty for an event of an operator; otherwise it says that the runtime or a delegate used this time,
+    between operators or operations.
     """
     calls_inside = {id(event.parent) for event in run.events if event.kind == "operation" and event.parent}
     for event in run.events:

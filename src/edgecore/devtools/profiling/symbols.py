@@ -47,11 +47,11 @@ class Symbols(Protocol):
     def methods(self) -> Sequence[str]: ...
 
     def fits(self, method: str, event: ProfileEvent) -> bool:
-        """Return False if the method cannot have caused the event."""
+        """Return False if the event cannot come from a run of the method."""
         ...
 
     def size(self, method: str) -> int:
-        """Return the number of events in a run of the method in which each instruction is executed once."""
+        """Return the number of events of one run of the method, if the run executes each instruction once."""
         ...
 
     def find(self, method: str, event: ProfileEvent) -> Meaning:
@@ -75,7 +75,7 @@ def operation_number(event: ProfileEvent) -> int | None:
 
 
 def method_of(symbols: Symbols, block: str | None, events: Sequence[ProfileEvent]) -> str:
-    """Find the method that caused a block of events (a run, or loading); empty if none fits.
+    """Return the method that caused a block of events (a run, or loading); empty if no method fits.
 
     Args:
         symbols: The source of origins.

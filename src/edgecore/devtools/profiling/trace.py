@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from edgecore.devtools.file_arguments import dump_file, program_file, record_file
@@ -24,6 +23,7 @@ from edgecore.devtools.profiling.symbols import (
     method_of,
     operation_number,
 )
+from edgecore.files import write_file
 from edgecore.format.etdump import ETDump, ProfileEvent, RunData, garbage_kept, write_etdump
 
 EXECUTE = "Method::execute"
@@ -153,10 +153,10 @@ class Trace:
     def save(self, path: Any) -> None:
         """Write this trace as an ETDump."""
         blocks = [*self.others, *self.runs]
-        Path(path).write_bytes(write_etdump(ETDump(0, [block.data for block in blocks])))
+        write_file(path, write_etdump(ETDump(0, [block.data for block in blocks])))
 
     def _block(self, run: RunData) -> Run:
-        """Convert a block (a run, or loading). Blocks mostly have equal events: find their origins only once."""
+        """Convert a block (a run, or loading); find the origins of events that many blocks repeat only once."""
         events = [event.profile_event for event in run.events if event.profile_event]
         keys = [
             (e.name, e.instruction_id, e.delegate_debug_id_int, e.delegate_debug_id_str, e.delegate_debug_metadata)
@@ -247,5 +247,5 @@ def _nest(events: Sequence[TraceEvent]) -> None:
 
 def _contains(outer: TraceEvent, event: TraceEvent) -> bool:
     if outer.kind == "operation" and event.start == outer.end:
-        return False  # operations do not nest: the short `event` starts at the end of `outer`
+        return False  # operations do not nest: `event`, shorter than a clock tick, starts when `outer` ends
     return outer.start <= event.start and event.end <= outer.end

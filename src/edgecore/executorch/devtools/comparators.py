@@ -24,7 +24,7 @@ class NumericalComparatorBase(ABC):
     """A distance between a graph's values and the device's values.
 
     Args:
-        inspector: The inspector that uses the comparator; an `Inspector` sets itself if this is None.
+        inspector: The inspector that uses the comparator. If it is None, the `Inspector` sets it to itself.
     """
 
     def __init__(self, inspector: Inspector | None = None) -> None:

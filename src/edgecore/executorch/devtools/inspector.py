@@ -164,7 +164,8 @@ class Inspector:
         symbols = ProgramSymbols(pte)
         self._methods = self._methods_of_blocks(symbols)
         for block, method in zip(self.event_blocks, self._methods, strict=True):
-            # A delegate call whose operations have modules gets none itself, so that no time counts twice.
+            # If the operations of a delegate call have modules, the call itself gets none, so that no time counts
+            # twice.
             inside: set[int | None] = set()
             for event in sorted(block.events, key=lambda event: not event.is_delegated_op):
                 if not method or event._source is None:

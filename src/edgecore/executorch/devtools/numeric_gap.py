@@ -116,7 +116,7 @@ def numeric_gap(
 
 
 def _pair(computed: Any, recorded: Sequence[Any]) -> tuple[Any, Any]:
-    """Return the values of an operator to compare: tuples if it has several outputs and all were recorded.
+    """Return the values of an operator to compare: tuples if the operator has several outputs and all were recorded.
 
     edgecore's kernels record several outputs as one list, ExecuTorch's runtime records one value each, and delegates
     record only one output. A graph that is less decomposed than the program may have one output where a kernel has
@@ -133,7 +133,7 @@ def _pair(computed: Any, recorded: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def _fitting(value: Any, others: Sequence[Any], default: Any) -> Any:
-    """Return the value in `others` that alone has the shape, or the shape and dtype, of `value`; else `default`."""
+    """Return the only value in `others` with the shape, or the shape and dtype, of `value`; otherwise `default`."""
     for kind in (_shape, lambda value: (_shape(value), getattr(value, "dtype", None))):
         matches = [other for other in others if kind(other) == kind(value)]
         if len(matches) == 1:

@@ -193,7 +193,7 @@ class _LinkingCompiler(_Compiler):
     def link(self, partitions: Sequence[CompiledPartition]) -> Sequence[PreprocessResult]:
         programs: dict[str, list[ExportedProgram]] = {}
         specs: dict[str, list[list[CompileSpec]]] = {}
-        for partition in partitions:  # grouping by method keeps the order: a method's partitions are consecutive
+        for partition in partitions:  # keeps the order of `partitions`, in which a method's partitions are consecutive
             programs.setdefault(partition.method, []).append(partition.program)
             specs.setdefault(partition.method, []).append(list(partition.specs))
         return self._results(programs, specs)
@@ -216,8 +216,8 @@ class _LinkingCompiler(_Compiler):
 def tag_constant_data(edge_program: ExportedProgram) -> None:
     """Copy the tags of nodes to the constants that they read; call this after all other nodes are tagged.
 
-    A constant with users in several partitions receives the tag that comes first in alphabetical order. The tags are
-    for a script's own code: edgecore passes constants to a partition's backend also without tags.
+    A constant with users in several partitions receives the tag that comes first in alphabetical order. Only a script's
+    own code needs these tags: edgecore passes constants to a partition's backend without them, too.
     """
     constants = Constants(edge_program)
     for node in edge_program.graph.find_nodes(op="placeholder"):

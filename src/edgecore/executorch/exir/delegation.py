@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"_\d+$")
 
 @dataclass(slots=True)
 class DelegationBreakdown:
-    """Number of nodes of one kind of operator inside and outside of delegates."""
+    """How many nodes of one operator are inside and outside of delegates."""
 
     op_type: str = ""
     delegated: int = 0

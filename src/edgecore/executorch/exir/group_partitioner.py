@@ -90,7 +90,9 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
         ]
 
     def _units(self) -> Iterable[list[Node]]:
-        """Yield each group's supported nodes, and each other supported node, with the `getitem` nodes that read it."""
+        """Yield the supported nodes of each group, and each other supported node, with the `getitem` nodes that read
+        them.
+        """
         group_of = {node: group for group in self.node_groups for node in group}
         seen: set[Node] = set()
         for node in reversed(self.graph_module.graph.nodes):
@@ -109,7 +111,9 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
             yield unit
 
     def _is_enough(self, partition: Partition) -> bool:
-        """Return True if a partition has two operators that are not in `non_compute_ops`, or one that may be alone."""
+        """Return True if a partition has two operators outside of `non_compute_ops`, or one that may be a partition
+        alone.
+        """
         non_compute = NON_COMPUTE.union(self.non_compute_ops or ())
         allowed = self.allowed_single_node_partition_ops or ()
         names = [qualified_name(node.target) for node in partition.nodes if node.op == "call_function"]  # type: ignore[arg-type]

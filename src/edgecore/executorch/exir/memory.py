@@ -52,7 +52,7 @@ def greedy(
     graph_signature: ExportGraphSignature | None = None,
     extra_padding: int = 0,
 ) -> MemoryAlgoResult:
-    """Place the largest tensor first, each at the lowest offset that is free during its lifetime.
+    """Place the tensors from the largest to the smallest, each at the lowest offset that is free during its lifetime.
 
     Args:
         alignment: Every offset is a multiple of this number of bytes.
@@ -183,7 +183,7 @@ class MemoryPlanningPass(memory.MemoryPlanningPass):
 
 
 def _sees_the_graph(planner: Callable[..., Any]) -> bool:
-    """Return True for a planner with ExecuTorch's arguments, three or more; edgecore's planners take two."""
+    """Return True for a planner with ExecuTorch's three or more arguments; edgecore's planners take two."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(planner).parameters.values()
     return sum(parameter.kind in kinds for parameter in parameters) >= len(("alignment", "specs", "graph_module"))

@@ -22,7 +22,7 @@ class Partitioner(Protocol):
     """The base class of partitioners.
 
     Args:
-        spec: Settings of the partitioner, which `spec` returns.
+        spec: Settings of the partitioner; the property `spec` returns them.
     """
 
     def __init__(self, spec: Mapping[str | int | float | bool, object] | None = None) -> None:

@@ -150,18 +150,18 @@ class _Nothing:
 
 
 class ConstraintBasedSymShapeEvalPass(_Nothing):
-    """Takes upper bounds of sizes from the ranges of the exported program. edgecore always does so."""
+    """In ExecuTorch, takes upper bounds of sizes from the exported program's ranges, as edgecore always does."""
 
     reason = "memory always is planned for the upper bounds of sizes in the program"
 
 
 class HintBasedSymShapeEvalPass(_Nothing):
-    """Takes upper bounds of sizes from the example inputs. edgecore takes them from the exported program's ranges."""
+    """In ExecuTorch, takes upper bounds of sizes from the example inputs; edgecore takes the program's ranges."""
 
     reason = "upper bounds of sizes come from the program, not from the example inputs"
 
 
 class DuplicateDynamicQuantChainPass(_Nothing):
-    """Repeats the run-time quantization of an input for each of its users. edgecore lets several users share it."""
+    """In ExecuTorch, repeats an input's run-time quantization for each of its users; in edgecore users share it."""
 
     reason = "partitioners take an input that is quantized at run time for several users"

@@ -98,7 +98,7 @@ class EdgeProgramManager(LoweredProgram):
 
     @classmethod
     def of(cls, lowered: LoweredProgram) -> Self:
-        """Return a manager that takes over the programs of `lowered`, which must not be used any more."""
+        """Return a manager that takes over the programs of `lowered`; do not use `lowered` any more."""
         manager = cls.__new__(cls)
         vars(manager).update(vars(lowered))
         if manager._etrecord is None and lowered.kept is not None:
@@ -138,7 +138,7 @@ class EdgeProgramManager(LoweredProgram):
         return self.programs[method_name]
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Return a copy that shares the weights and keeps the names of nodes, which torch's own copy may change."""
+        """Return a copy that shares the weights and preserves the node names; torch's own copy may change the names."""
         return self.copy()
 
     def to_executorch(self, config: ExecutorchBackendConfig | None = None) -> ExecutorchProgramManager:
@@ -218,10 +218,10 @@ def to_edge_transform_and_lower(
     """Lower exported programs to the edge dialect, and delegate the operators that the partitioners tag.
 
     The partitioners run one after another, each over all methods. An operator that a partitioner asks not to decompose
-    (`ops_to_not_decompose`) is decomposed only if partitioners before it tag all its parts, or if no partitioner tags
-    it. If a backend fails to compile a partition, the next partitioners may tag its operators. A mutable buffer that a
-    partitioner claims is the backend's state if only partitions of the backend use it, in all methods; the report names
-    the reason for others.
+    (`ops_to_not_decompose`) is still decomposed in two cases: earlier partitioners tag all its parts, or no partitioner
+    tags the operator. If a backend fails to compile a partition, the next partitioners may tag its operators. A mutable
+    buffer that a partitioner claims becomes the backend's state if only partitions of this backend use it, in all
+    methods; for other buffers, the report gives the reason.
 
     Args:
         programs: A program, which becomes the method `forward`, or a mapping from names of methods to programs. The

@@ -99,7 +99,7 @@ class ExportRecipe:
     Attributes:
         name: Name of the recipe.
         quantization_recipe: Settings of quantization; None to leave the model in floating point.
-        aten_transform_passes: Functions of a method's name and its exported program, which return another program.
+        aten_transform_passes: Functions that take a method's name and its exported program, and return another program.
         source_transform_in_place: Let `quantize_` change the given model instead of a copy.
         lowering_recipe: Settings of lowering; None for no backend.
         executorch_backend_config: Settings of the file.
@@ -128,7 +128,7 @@ class ExportRecipe:
 
     @classmethod
     def combine(cls, recipes: Sequence[ExportRecipe], recipe_name: str | None = None) -> ExportRecipe:
-        """Return a recipe with the quantizers, passes and partitioners of several, in their order.
+        """Return one recipe with the quantizers, passes and partitioners of several recipes, in their order.
 
         Raises:
             CompileError: The recipes differ in a setting such as `executorch_backend_config`, one of several recipes

@@ -1,6 +1,4 @@
 // Show the comparison of two files: operators or modules with both times, and operators that changed backend.
-const isCompared = Boolean(report.compare);
-
 function differenceOf(row) {
   if (row.difference === null) return "";
   return (row.difference >= 0 ? "+" : "−") + percent(Math.abs(row.difference));

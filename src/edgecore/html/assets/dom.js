@@ -15,6 +15,9 @@ function fill(made, attributes, children) {
 const element = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
+// Make a drawing that scrolls to the side rather than shrink its text where the window is narrow.
+const plot = (attributes, ...children) => element("div", { class: "wide" }, svg("svg", { class: "plot", ...attributes }, ...children));
+
 // Return attributes of an element that calls `action` on a click, and on Enter or Space while it has the focus.
 function pressed(action) {
   return {
@@ -44,5 +47,5 @@ function box(x, y, width, height, colour, text, tooltip, members, more = {}) {
   }, svg("title", {}, tooltip));
   const room = Math.floor((width - 6) / 7.3);
   const shown = text.length <= room ? text : room > 3 ? text.slice(0, room - 1) + "…" : "";
-  return [shape, shown ? svg("text", { x: x + 3, y: y + height / 2 + 4 }, shown) : null];
+  return [shape, shown ? svg("text", { x: x + 3, y: y + height / 2 + 4, class: colour.startsWith("#") ? "on" : null }, shown) : null];
 }

@@ -47,10 +47,11 @@ function timelineView(section) {
       const one = index < 0 ? null : operators[index];
       const name = text || (one ? one.operator || one.name : "");
       const colour = one && !one.rest ? colourOf(one.backend) : "var(--line)";
-      return box(start / end * width, level * ROW, length / end * width, ROW - 1, colour, name,
+      return box(start / end * width, (level + 1) * ROW, length / end * width, ROW - 1, colour, name,
         `${name}: ${time(length)}, from ${time(start)}`, one ? [index] : []);
     });
-    drawing.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${levels * ROW}`, style: { width: 100 * zoom + "%" } }, ...boxes));
+    const ticks = axis(width, 5 * zoom, part => time(part * end), ROW, (levels + 1) * ROW);
+    drawing.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${(levels + 1) * ROW}`, style: { width: 100 * zoom + "%" } }, ...ticks, ...boxes));
     mark(section);
   }
   const button = (text, factor) => element("button", { type: "button", onclick: () => { zoom = Math.min(Math.max(zoom * factor, 1), 64); draw(); } }, text);
@@ -59,22 +60,32 @@ function timelineView(section) {
   draw();
 }
 
+// Return lines at equal parts of a width from `top` to `bottom`, with what `text` makes of each part (0 to 1) above.
+function axis(width, count, text, top, bottom) {
+  return Array.from({ length: count + 1 }, (_, index) => index / count).flatMap(part => [
+    svg("line", { class: "grid", x1: part * width, x2: part * width, y1: top - 4, y2: bottom }),
+    svg("text", { class: "axis", x: part * width, y: top - 6, "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle" }, text(part)),
+  ]);
+}
+
 // Draw each arena with its tensors as boxes: instructions from left to right, addresses from bottom to top.
 function memoryView(section) {
   const [width, height] = [1000, 300];
   for (const arena of report.memory) {
     const boxes = arena.tensors.flatMap(([name, module, line, offset, size, first, last]) => {
       const members = operators.filter(one => isCompared ? module && one.module === module : !one.rest && one.instruction === first).map(one => one.index);
-      const tooltip = `${name}${module ? " of " + module : ""}${line ? " at " + line : ""}: ${bytes(size)} at ${offset.toLocaleString("en-US")}, instructions ${first} to ${last}`;
+      const tooltip = `${name}${module ? " of " + module : ""}${line ? " at " + line : ""}: ${bytes(size)} at ${offset.toLocaleString("en-US")}, ${arena.unit}s ${first} to ${last}`;
       const high = size / arena.bytes * height;
       return box(first / arena.steps * width, height - (offset + size) / arena.bytes * height, (last - first + 1) / arena.steps * width,
         high, COLOURS[(first * 3 + offset % 5) % (COLOURS.length - 1)], high > 12 ? name : "", tooltip, members);
     });
     const x = (arena.peak + 0.5) / arena.steps * width;
+    const last = Math.max(arena.steps - 1, 1), unit = arena.unit;
+    const ticks = axis(width, Math.min(5, last), part => `${unit} ${Math.round(part * last)}`, 0, height);
     section.append(element("h2", {}, arena.name), element("p", { class: "note" },
-      `${bytes(arena.bytes)}; most is needed at instruction ${arena.peak}: ${bytes(arena.needed)}, of which`),
+      `${bytes(arena.bytes)}, the height of the drawing; most is needed at ${unit} ${arena.peak} (the dashed line): ${bytes(arena.needed)}, of which`),
       element("ul", {}, ...arena.owners.map(([names, size]) => element("li", {}, `${names}: ${bytes(size)}`))),
-      svg("svg", { viewBox: `0 0 ${width} ${height}` }, svg("rect", { class: "area", width, height }), ...boxes,
+      plot({ viewBox: `0 -20 ${width} ${height + 20}` }, svg("rect", { class: "area", width, height }), ...ticks, ...boxes,
         svg("line", { class: "peak", x1: x, x2: x, y2: height })));
   }
 }

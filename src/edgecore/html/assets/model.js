@@ -3,16 +3,21 @@ const report = JSON.parse(document.getElementById("report").textContent);
 const rowsOf = packed => packed ? packed.rows.map(row => Object.fromEntries(row.map((value, place) => [packed.keys[place], value]))) : [];
 const operators = rowsOf(report.operators).map((row, index) => ({ index, ...row }));
 const nodes = rowsOf(report.graph);
-const total = operators.reduce((sum, row) => sum + row.ns, 0);
+const isCompared = Boolean(report.compare);
+const isTimed = !isCompared && operators.some(row => row.ns !== undefined);
+const total = operators.reduce((sum, row) => sum + (row.ns || 0), 0);
 
 const GROUPS = { event: "event", operator: "operator", module: "module", backend: "backend", line: "source line", kernel: "kernel" };
-// The colours of Okabe and Ito: people with red-green colour blindness can tell them apart.
-const COLOURS = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#0072b2", "#d55e00", "#999999"];
-const backends = [...new Set(operators.filter(row => !row.rest).map(row => row.backend))];
+// The colours of Okabe and Ito, one of them lighter so that black text stands out: people with red-green colour blindness
+// can tell them apart. edgecore's own kernels are grey.
+const COLOURS = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#8fa8ff", "#d55e00", "#999999"];
+const KERNELS = ["edgecore", "kernels"];
+const backends = [...new Set([...operators.filter(row => !row.rest), ...nodes].map(row => row.backend).filter(Boolean))];
+const delegating = backends.filter(name => !KERNELS.includes(name));
 
 function colourOf(backend) {
-  const place = backends.indexOf(backend);
-  return COLOURS[place < 0 ? COLOURS.length - 1 : place % COLOURS.length];
+  const place = delegating.indexOf(backend);
+  return COLOURS[place < 0 ? COLOURS.length - 1 : place % (COLOURS.length - 1)];
 }
 
 function time(ns) {

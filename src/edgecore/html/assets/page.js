@@ -2,16 +2,19 @@
 const VIEWS = [
   ["summary", "Summary", report.facts, summaryView],
   ["compare", "Operators", isCompared && operators.length, compareView],
+  ["operators", "Operators", report.operatorTable, section => tableSection(section, [report.operatorTable])],
   ["placement", "Placement", report.placement && report.placement.length, placementView],
-  ["table", "Table", !isCompared && operators.length, tableView],
-  ["flame", "Modules", !isCompared && operators.length, flameView],
+  ["table", "Table", isTimed, tableView],
+  ["flame", "Modules", isTimed, flameView],
   ["timeline", "Timeline", report.timeline && report.timeline.length, timelineView],
-  ["graph", "Graph", nodes.length, graphView],
+  ["network", "Network", nodes.length, networkView],
   ["memory", "Memory", report.memory && report.memory.length, memoryView],
   ["accuracy", "Accuracy", report.accuracy && report.accuracy.rows.length, accuracyView],
-  ["tables", "Details", report.tables && report.tables.length, tablesView],
+  ["tables", "Details", report.tables && report.tables.length, section => tableSection(section, report.tables)],
 ].filter(view => view[2]);
 
+// Names of the facts about one operator.
+const FACTS = { operator: "operator", module: "module", line: "source line", kernel: "kernel", backend: "backend", partition: "partition", shape: "result", why: "not delegated because" };
 const tabs = document.getElementById("tabs"), views = document.getElementById("views"), aside = document.getElementById("selection");
 const sections = new Map();
 
@@ -34,13 +37,13 @@ function describe() {
   aside.hidden = !chosen.length;
   if (!chosen.length) return;
   const sum = key => chosen.reduce((ns, one) => ns + (one[key] || 0), 0);
-  const facts = !isCompared ? [["time", `${time(sum("ns"))}, ${percent(sum("ns") / total)} of the run`]]
-    : report.compare.timed ? [["time A, B", `${time(sum("a"))}, ${time(sum("b"))}`]] : [];
+  const facts = isTimed ? [["time", `${time(sum("ns"))}, ${percent(sum("ns") / total)} of the run`]]
+    : isCompared && report.compare.timed ? [["time A, B", `${time(sum("a"))}, ${time(sum("b"))}`]] : [];
   if (chosen.length === 1) {
     const [one] = chosen;
-    if (!isCompared) facts.push(["fastest, slowest", `${time(one.min)}, ${time(one.max)}`]);
+    if (isTimed) facts.push(["fastest, slowest", `${time(one.min)}, ${time(one.max)}`]);
     if (one.verdict) facts.push(["B is", [one.verdict, differenceOf(one), interval(one)].filter(Boolean).join(", ")]);
-    for (const key of ["operator", "module", "line", "kernel", "backend"]) if (one[key]) facts.push([GROUPS[key], one[key]]);
+    for (const [key, name] of Object.entries(FACTS)) if (one[key]) facts.push([name, one[key]]);
   }
   const title = chosen.length === 1 ? chosen[0].name : `${chosen.length} operators`;
   aside.replaceChildren(element("strong", {}, title),

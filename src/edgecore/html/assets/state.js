@@ -20,6 +20,7 @@ function write() {
   if (state.sort !== "ns") kept.sort = state.sort;
   if (!state.descending) kept.order = "ascending";
   if (state.selected.size) kept.select = [...state.selected].join(",");
+  if (location.protocol === "about:") return;  // a frame of a notebook has no address of its own
   history.replaceState(null, "", "#" + new URLSearchParams(kept));
 }
 

@@ -48,9 +48,9 @@ const places = cells.map(cell => {
   fill(td, { tabindex: 0, title: cell.reason || cell.cell }, []);
   return { cell, td, line, column };
 });
-const cellOf = new Map(places.map(({ cell, td }) => [td, cell]));
+const cellAt = new Map(places.map(({ cell, td }) => [td, cell]));
 const pressedCell = pressed(event => {
-  const cell = cellOf.get(event.target.closest("td"));
+  const cell = cellAt.get(event.target.closest("td"));
   if (cell) show(cell);
 });
 const matrix = element("table", { class: "matrix", onclick: pressedCell.onclick, onkeydown: pressedCell.onkeydown },
@@ -122,7 +122,7 @@ function scatter(rows) {
   }, svg("title", {}, `${point.cell.cell}: ${number(point.x)}, ${number(point.y)}`)));
   const label = (x, y, text, anchor) => svg("text", { x, y, "text-anchor": anchor }, text);
   const end = value => number(log ? 10 ** value : value);
-  return svg("svg", { viewBox: "0 0 960 420", role: "img", "aria-label": "scatter" },
+  return plot({ viewBox: "0 0 960 420", role: "group", "aria-label": `${FIGURES[state.y][0]} over ${FIGURES[state.x][0]}` },
     svg("line", { x1: 70, y1: 385, x2: 930, y2: 385, class: "grid" }), svg("line", { x1: 55, y1: 40, x2: 55, y2: 370, class: "grid" }),
     label(70, 402, end(x0), "start"), label(930, 402, end(x1), "end"),
     label(500, 416, FIGURES[state.x][0] + (log ? ", logarithmic" : ""), "middle"),
@@ -143,6 +143,8 @@ let view = "matrix";
 function render() {
   const rows = chosen();
   const failed = rows.filter(cell => cell.status !== "ok").length;
+  const left = new Set(rows);
+  tableRows.forEach((row, index) => hide(row, !left.has(cells[index])));
   count.textContent = `${rows.length} of ${cells.length} cells, ${failed} not ok`;
   if (view === "matrix") filterMatrix(rows);
   if (view === "scatter" && known.length) drawing.replaceChildren(scatter(rows));
@@ -153,8 +155,47 @@ const filters = element("div", { class: "bar" },
     oninput: event => { state.text = event.target.value; render(); } }),
   ...DIMENSIONS.filter(several).map(name => choice(name, name,
     [["", "all"], ...[...new Set(cells.map(cell => String(cell[name])))].map(one => [one, one])], render)));
+// Return what the sweep says at a glance: how many cells are ok, the best cells of each model, and why others are not ok.
+function summary() {
+  const good = cells.filter(cell => cell.status === "ok");
+  const facts = [["cells", `${good.length} of ${cells.length} are ok`], ["models", models.join(", ")],
+    ["backends", [...new Set(cells.map(cell => cell.backend))].join(", ")], ["recipes", [...new Set(cells.map(cell => cell.recipe))].join(", ")]];
+  const parts = [element("dl", {}, ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]))];
+  const shown = known.filter(key => ["median_ms", "cycles", "file_bytes", "accuracy", "sqnr_db"].includes(key));
+  for (const model of models) {
+    const bests = shown.flatMap(key => {
+      const measured = good.filter(cell => cell.model === model && typeof cell[key] === "number");
+      if (!measured.length) return [];
+      const best = measured.reduce((a, b) => FIGURES[key][1] * b[key] < FIGURES[key][1] * a[key] ? b : a);
+      const [what, unit] = FIGURES[key][0].split(", ");
+      return [element("li", {}, `${FIGURES[key][1] < 0 ? "highest" : "lowest"} ${what}: ${[number(best[key]), unit].filter(Boolean).join(" ")} with ${columnOf(best)}`)];
+    });
+    if (bests.length) parts.push(element("h2", {}, model), element("ul", {}, ...bests));
+  }
+  const reasons = new Map();
+  for (const cell of cells) if (cell.reason) reasons.set(`${cell.status}: ${cell.reason}`, [...(reasons.get(`${cell.status}: ${cell.reason}`) || []), cell.cell]);
+  if (reasons.size) {
+    parts.push(element("h2", {}, "Cells that are not ok"), element("ul", {}, ...[...reasons].map(([reason, names]) =>
+      element("li", {}, `${names.slice(0, 3).join(", ")}${names.length > 3 ? ` and ${names.length - 3} more` : ""}: ${reason}`))));
+  }
+  return element("div", {}, ...parts);
+}
+
+// Return all cells as a table that sorts; a figure that is unknown is a dash.
+function cellsTable() {
+  const names = DIMENSIONS.filter(name => name === "model" || name === "status" || several(name));
+  const columns = [...names.map(name => [name, ""]), ...known.map(key => [FIGURES[key][0], "number"]), ["why it is not ok", ""]];
+  const rows = cells.map(cell => [...names.map(name => String(cell[name])), ...known.map(key => cell[key] === null ? "–" : cell[key]), cell.reason]);
+  const { body, parts } = sortedTable({ title: "All cells", columns, rows });
+  tableRows = [...body.rows];
+  return element("div", {}, ...parts);
+}
+let tableRows = [];
+
 const views = {
-  matrix: ["Matrix", element("div", {}, choice("figure", "figure", figures, () => { writeFigures(); render(); }), matrix)],
+  summary: ["Summary", summary()],
+  table: ["Table", cellsTable()],
+  matrix: ["Matrix", element("div", {}, choice("figure", "figure", figures, () => { writeFigures(); render(); }), element("div", { class: "wide" }, matrix))],
   scatter: ["Scatter", element("div", {}, choice("x", "across", figures, render), " ", choice("y", "up", figures, render), drawing)],
 };
 if (data.changes.length) {
@@ -167,6 +208,7 @@ const main = document.getElementById("views"), tabs = document.getElementById("t
 main.append(filters, count);
 function open(name) {
   view = name;
+  filters.hidden = count.hidden = name === "summary" || name === "changes";
   for (const other of Object.keys(views)) {
     document.getElementById(`view-${other}`).hidden = other !== name;
     document.getElementById(`tab-${other}`).setAttribute("aria-selected", other === name);
@@ -174,8 +216,9 @@ function open(name) {
   render();
 }
 for (const [name, [title, content]] of Object.entries(views)) {
-  tabs.append(element("button", { id: `tab-${name}`, role: "tab", onclick: () => open(name) }, title));
+  tabs.append(element("button", { type: "button", id: `tab-${name}`, role: "tab", "aria-controls": `view-${name}`, onclick: () => open(name) }, title));
   main.append(element("section", { id: `view-${name}`, role: "tabpanel", "aria-labelledby": `tab-${name}` }, content));
 }
 writeFigures();
-open(data.changes.length ? "changes" : "matrix");
+const asked = new URLSearchParams(location.hash.slice(1)).get("view");
+open(asked in views ? asked : data.changes.length ? "changes" : "summary");

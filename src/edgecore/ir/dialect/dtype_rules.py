@@ -15,8 +15,8 @@ Pattern: the slots for which a call has arguments (`x`) or not (`-`).
 
 The JSON object `operators` maps the name of an operator to [index of its rule in `rules`, pattern, pattern, ...]. The
 tool tried only these patterns; calls with other patterns are accepted without a check. In calls with more than
-`MAX_SLOTS` arguments in slots, the tool gave all arguments but the first the same dtype, because four slots of 12 real
-dtypes already have 20,736 combinations.
+`MAX_SLOTS` arguments in slots, the tool gave all arguments but the first the same dtype, because four slots with 12
+dtypes each, without complex ones, already have 20,736 combinations.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def dtype_finding(target: OpOverload, args: Any, kwargs: Any, result: Any) -> st
 
 
 def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
-    """Return True if tools/make_dtype_rules.py tried no call with arguments like `slots`, in kinds and dtypes."""
+    """Return True if tools/make_dtype_rules.py tried no call whose arguments have the kinds and dtypes of `slots`."""
     if "?" in key or "".join("-" if value is None else "x" for value in slots) not in patterns:
         return True
     lists = [_item(value) for value in slots if isinstance(value, (list, tuple))]

@@ -104,7 +104,7 @@ def _verify_call(node: Node, preserved: Collection[OpOverload]) -> None:
 
 
 def _verify_complex_readers(node: Node, preserved: Collection[OpOverload]) -> None:
-    """Verify the readers of a call that the verifier refuses and that returns complex numbers.
+    """Verify the readers of a refused call that returns complex numbers.
 
     Complex calls that real arithmetic can express are already replaced. This call is still there because a reader could
     not be replaced, so the error names that reader.

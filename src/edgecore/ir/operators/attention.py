@@ -103,7 +103,7 @@ LARGEST_SCORE = 61440.0
 
 
 def holds_scores(value: Node) -> bool:
-    """Return True for a float32 tensor that a softmax reads; a backend that computes in float16 must keep it finite."""
+    """Return True for a float32 tensor that a softmax reads; in a float16 backend it must not overflow."""
     val = value.meta["val"]
     return isinstance(val, torch.Tensor) and val.dtype == torch.float32 and reaches_softmax(value)
 

@@ -127,7 +127,7 @@ def _operator(
     factors: str = "",
     arithmetics: Sequence[Arithmetic] = (INT8, INT16),
 ) -> Callable[[Callable[..., torch.Tensor]], Callable[..., torch.Tensor]]:
-    """Register the decorated function as the operators `int8_NAME` and `int16_NAME`, or as one of them.
+    """Register the decorated function as the operators `int8_NAME` and `int16_NAME`, or as only one of them.
 
     An operator has these arguments; on int16 values it has no zero points:
 
@@ -338,7 +338,8 @@ def _average(
     """Return the sums of windows of `input` [N, C, H, W], each times the factor for its divisor.
 
     `rows` and `columns` are int32 [3, count]: begin, end and divisor of each window in H and in W. The divisor of an
-    output is the product of both; `factors`, int32 [2, divisors], has the multiplier and shift for each divisor.
+    output is the product of its divisors in H and in W; `factors`, int32 [2, divisors], has the multiplier and shift
+    for each product.
     """
     height, width = input.shape[2:]
     sums = _in_windows(rows, height) @ (input.double() - zero_point) @ _in_windows(columns, width).T

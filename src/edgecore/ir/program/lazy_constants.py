@@ -24,13 +24,13 @@ Pieces = Callable[[], Iterable[Buffer]]
 
 
 class _Reserved(mmap.mmap):
-    """The address range of a lazy constant. The tensor keeps this object alive, which keeps the function alive."""
+    """The address range of a lazy constant. The tensor keeps this object alive, and this object keeps the function."""
 
     pieces: Pieces
     is_loaded: bool
 
     def read_pieces(self) -> Iterator[memoryview]:
-        """Yield the bytes of the constant from `pieces`, and check their number."""
+        """Yield the bytes of the constant from `pieces`, and check the total number of bytes."""
         count = 0
         for piece in self.pieces():
             view = memoryview(piece).cast("B") if memoryview(piece).nbytes else memoryview(b"")
@@ -102,7 +102,7 @@ def pieces_of(tensor: torch.Tensor) -> Iterator[memoryview] | None:
 
 
 def load(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor; load its values first if it is a lazy constant, or a view of one."""
+    """If a tensor is a lazy constant, or a view of one, load its values. Return the tensor."""
     reserved = _pending(tensor)
     if reserved is not None:
         offset = 0

@@ -12,7 +12,7 @@ from edgecore.ir.graph import describe
 
 
 def _without_quotients(expression: Any) -> Any:
-    """Simplify exact quotients, such as s**2 // s to s, because a quotient has no bound if its divisor may be 0."""
+    """Simplify exact quotients, such as s**2 // s to s, as a quotient whose divisor may be 0 has no known bound."""
     from sympy import cancel
 
     from edgecore.ir.torch_compat import FloorDiv

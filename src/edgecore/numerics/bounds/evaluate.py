@@ -36,8 +36,8 @@ def bounded_eager(
         inputs: Its inputs, in order.
         computes_in: The dtype to which floating-point results are rounded.
         by_row: True to choose dynamic scales for each row (along the last dim) instead of for the whole tensor.
-        steps: The number of quantization steps by which a backend's results may differ in addition to rounding, where
-            the scale is constant (`RecipeSupport.steps`).
+        steps: For results with a constant scale: the number of quantization steps by which a backend's result may
+            differ in addition to rounding (`RecipeSupport.steps`).
 
     Raises:
         NoBound: There is no rule for an operator of the program.

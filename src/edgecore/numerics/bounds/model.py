@@ -68,8 +68,9 @@ class ErrorModel:
             the scale is constant.
 
     Attributes:
-        has_images: True while the dynamic scale of a convolution's input is chosen: then a row is a whole image.
-        worst: The ratio of the largest error to `error`.
+        has_images: True while the dynamic scale of a convolution's input is chosen; with `by_row`, an image then counts
+            as a row.
+        worst: The ratio of the largest possible error to `Bounded.error`.
     """
 
     def __init__(self, half: bool = False, by_row: bool = False, steps: int = 0) -> None:
@@ -109,7 +110,7 @@ class ErrorModel:
         return apply(left.abs(), right.abs()) * ((terms + 2) * FLOAT)
 
     def exact(self, value: Any) -> Any:
-        """Return a tensor as a `Bounded` whose only error is its rounding to float16; return other types unchanged."""
+        """Return a tensor as a `Bounded` with no error but rounding to float16; return other types unchanged."""
         if not isinstance(value, torch.Tensor):
             return value
         return self.rounded(Bounded(value, torch.zeros_like(value, dtype=torch.float64)))

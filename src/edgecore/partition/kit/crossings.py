@@ -24,7 +24,7 @@ value; otherwise it returns None."""
 
 
 def keep_inside(supported: UnsupportedReason, program: ExportedProgram, inside_only: InsideOnly) -> UnsupportedReason:
-    """Extend `supported` to refuse nodes that share, with an unsupported node, a value that must stay in a delegate."""
+    """Extend `supported`: refuse also a node whose value must stay in a delegate but is used by an unsupported node."""
     constants = Constants(program)
     reasons = {node: supported(node) for node in program.graph.nodes if isinstance(node.target, OpOverload)}
     inside = [
@@ -45,10 +45,10 @@ def keep_inside(supported: UnsupportedReason, program: ExportedProgram, inside_o
 
 
 def crossings(program: ExportedProgram, inside_only: InsideOnly) -> dict[Node, str]:
-    """Find the nodes in partitions that exchange, with a node outside, a value that must stay inside a delegate.
+    """Find values that must stay inside a delegate but are computed or read outside of it.
 
     Returns:
-        Node -> reason.
+        Node in a partition that computes or reads such a value -> reason.
     """
     constants, reasons = Constants(program), dict[Node, str]()
     for node in program.graph.nodes:

@@ -70,8 +70,9 @@ class OperatorRow(Generic[Lower]):
 class OperatorTable(Generic[Lower]):
     """The supported operators of a backend, and constraints that apply to all of them.
 
-    If the constraints of a backend need facts that `NodeQuery` lacks, the backend derives a class from `NodeQuery`, and
-    a class from this one whose `make_query` returns it. The other methods without an underscore may be overridden, too.
+    If the constraints of a backend need facts that `NodeQuery` lacks, the backend derives a class from `NodeQuery`. It
+    also derives a class from `OperatorTable`, whose `make_query` returns the derived query. The other methods without
+    an underscore may be overridden, too.
 
     Args:
         rows: The rows, one for each operator; `add` adds more.
@@ -290,7 +291,7 @@ def integers_of_32_bits(query: NodeQuery) -> str | None:
 
 
 def _ends(query: NodeQuery, name: str, value: Any) -> tuple[int, int] | None:
-    """Return the smallest and largest integer in an argument; None if unknown, and for a size or position."""
+    """Return the smallest and largest integer in an argument; None if unknown, or if it is a size or position."""
     if type(value) is int:
         return (value, value) if name in _NUMBERS else None
     if not isinstance(value, Node) or not query.constants.has(value) or value.meta["val"].dtype != torch.int64:

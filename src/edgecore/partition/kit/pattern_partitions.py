@@ -63,7 +63,7 @@ def generate_pattern_op_partitions(
     op_support: OperatorSupportBase | None = None,
     ignore_literals: bool = False,
 ) -> list[Partition]:
-    """Return the largest partitions of nodes that match a pattern, that are listed, or that `op_support` supports.
+    """Return the largest partitions of nodes that match a pattern, are listed, or are supported by `op_support`.
 
     Args:
         graph_module: The graph.

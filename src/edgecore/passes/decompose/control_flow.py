@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 
 def make_results_dense(node: Node) -> set[Node]:
-    """Make the `val` (the fake tensors) of a control-flow node's results contiguous.
+    """Make the fake tensors (`val`) of a control-flow node's results contiguous.
 
     Returns:
         The getitem nodes whose `val` changed.
@@ -33,7 +33,7 @@ def make_results_dense(node: Node) -> set[Node]:
 
 
 def make_placeholders_dense(body: GraphModule) -> set[Node]:
-    """Make the `val` (the fake tensors) of a branch's or loop body's placeholders contiguous.
+    """Make the fake tensors (`val`) of a branch's or loop body's placeholders contiguous.
 
     Returns:
         The placeholders whose `val` changed.
@@ -73,7 +73,7 @@ def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> No
     """
     flow = control_flow(node)
     if node.target is WHILE and body is flow.bodies[0]:
-        return  # no copies: the conditional jump reads the condition before the loop's carried values are written
+        return  # the condition needs no copy: the conditional jump reads it before the loop writes its carried values
     output = body.graph.output_node()
     editor = Editor(body, output, mode)
     returned: list[Any] = []

@@ -97,7 +97,8 @@ def _decompose_graph(
 ) -> None:
     """Rewrite one graph, then the bodies of its control flow.
 
-    `layout_changed` has the nodes whose new shape, strides or dtype are not yet reflected in the `val` of their users.
+    `layout_changed` contains the nodes whose shape, strides or dtype changed, but whose users' `val` is not updated
+    yet.
     """
     pending = calls(graph_module)[::-1]
     flows = [node for node in pending if is_control_flow(node)]
@@ -151,7 +152,7 @@ def _expand(
     if isinstance(target, OpOverload):
         _numbers_to_tensors(Editor(graph_module, node, mode), node)
         _convert_tensors_without_dims(Editor(graph_module, node, mode), node)
-    if target is torch.ops.aten.nonzero.default:  # the kernel's result is row-major, not column-major as in eager mode
+    if target is torch.ops.aten.nonzero.default:  # unlike in eager mode, the kernel's result is row-major
         with mode:
             node.meta["val"] = node.meta["val"].new_empty(node.meta["val"].shape)
         layout_changed.add(node)
@@ -174,11 +175,12 @@ def _numbers_to_tensors(editor: Editor, node: Node) -> None:
 
 
 def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
-    """Convert operands without dims to the dtype in which eager mode computes, if only they have a wider dtype.
+    """Convert operands without dims to the dtype in which eager mode computes, if their dtype is wider than all others.
 
-    In eager mode, a float16 image times a float32 factor without dims is float16: such a factor counts as a number. Its
-    dtype matters only if it is of another kind, such as a float among integers. The kernels do not make this exception,
-    so the factor is converted first. Results may differ slightly, as some float16 operators of eager mode round later.
+    In eager mode, a float16 image times a float32 factor without dims is float16: type promotion treats such a factor
+    as a number, whose dtype matters only if it is of a higher kind, such as a float among integers. The kernels do not
+    make this exception, so the factor is converted first. Results may differ slightly, as some float16 operators of
+    eager mode round later.
     """
     assert isinstance(node.target, OpOverload)
     operands = [leaf for leaf in node.all_input_nodes if _is_tensor(leaf)]
@@ -197,7 +199,7 @@ def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
     ]
     is_comparison = _is_tensor(node) and node.meta["val"].dtype == torch.bool
     if is_comparison and not dtype.is_floating_point:
-        return  # no conversion: a comparison of integers is the same in a wider dtype
+        return  # comparing integers in a wider dtype gives the same result
     for leaf in wider:
         node.replace_input_with(leaf, editor.call(torch.ops.aten._to_copy.default, leaf, dtype=dtype))
 
@@ -267,14 +269,14 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
     other = {} if own is not None else _other_decomposition(node.target)
     table = {**_decompositions(), **other} if other else _decompositions()
     if own is None and node.target not in table and not can_decompose(node.target):
-        return []  # the verifier reports the operator
+        return []  # keep the node: the verifier reports its operator
     leaves = node.all_input_nodes
     decomposed = call_of(node, own or node.target)
 
     def call(*values: Any) -> Any:
         result, val = decomposed(*values), node.meta["val"]
         if isinstance(result, torch.Tensor) and isinstance(val, torch.Tensor) and result.dtype != val.dtype:
-            return result.to(val.dtype)  # convert back: torch decomposes cosine_similarity of float16 into float32
+            return result.to(val.dtype)  # torch decomposes cosine_similarity of float16 into float32 operators
         return result
 
     with without_onednn():
@@ -330,12 +332,12 @@ def _has_other_dim_order(node: Node) -> bool:
 
 def _is_dense(tensor: torch.Tensor) -> bool:
     if free_unbacked_symbols(tensor):
-        return True  # strides with data-dependent sizes cannot be compared; keep the `val`
+        return True  # keep the `val`, because strides with data-dependent sizes cannot be compared
     return dim_order(tensor) in (tuple(range(tensor.dim())), (0, 2, 3, 1))
 
 
 def _note_layout(old: Node, new: Node, layout_changed: set[Node]) -> None:
-    """Add `new` to `layout_changed`, so that its users are updated, if `old` is in it or has another layout."""
+    """Add `new` to `layout_changed` if `old` is in it or has another layout, so that the users of `new` are updated."""
     if old in layout_changed or not same_layout(old.meta["val"], new.meta["val"]):
         layout_changed.add(new)
 

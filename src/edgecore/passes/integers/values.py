@@ -49,7 +49,7 @@ class Integers:
     def limits(self, bounds: tuple[float, float]) -> tuple[int, int]:
         """Return the smallest and largest integer of a value that is clamped to `bounds`."""
         high = self.quantize(bounds[1])
-        # with bounds[0] > bounds[1], both limits are the upper one, as in `clamp`
+        # if bounds[0] > bounds[1], both limits are the upper bound, as in `clamp`
         return min(self.quantize(bounds[0]), high), high
 
 
@@ -79,7 +79,7 @@ def input_value(node: Any, dtype: torch.dtype) -> Integers | None:
 
 
 def without_clamps(value: Any) -> tuple[Node, tuple[float, float]]:
-    """Return the node before the chain of clamps that ends in `value`, and the intersection of their limits.
+    """Return the node before the chain of clamps that ends in `value`, and the intersection of the clamps' limits.
 
     The chain includes only clamps that are the only readers of their operands.
     """
@@ -122,7 +122,7 @@ def call_operator(
         sources: The operands whose zero points the operator takes.
         factors: The arguments after these zero points: multipliers, shifts and the like.
         result: The value that the operator computes.
-        bounds: Real limits of the result, from a clamp that follows.
+        bounds: Limits of the result before quantization, from a clamp that follows.
     """
     zero_points = [source.zero_point for source in sources], [result.zero_point]
     before, after = zero_points if result.arithmetic.has_zero_points else ([], [])

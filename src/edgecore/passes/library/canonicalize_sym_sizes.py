@@ -19,9 +19,9 @@ _SIZE = aten.sym_size.int
 def canonicalize_sym_sizes(program: ExportedProgram) -> ExportedProgram:
     """Merge equal symbolic sizes into one node, and let views infer a size (-1).
 
-    The node reads the size from a graph input if an input has it. If it read an intermediate value, then its users
-    would depend on that value, so that no delegate could contain the value and these users. A view with one symbolic
-    size has -1 for it, unless another of its sizes is 0.
+    The node reads the size from a graph input if possible. Otherwise the users of the size would depend on an
+    intermediate value, and no delegate could contain both that value and these users. A view with one symbolic size has
+    -1 for it, unless another of its sizes is 0.
     """
     with edit(program) as graph_module:
         placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]

@@ -17,7 +17,7 @@ SMALLEST = torch.finfo(torch.float32).tiny
 
 
 def check_quantization(program: ExportedProgram) -> ExportedProgram:
-    """Check the scales and zero points of a program that are known at compile time; return the program unchanged.
+    """Check those scales and zero points of a program that are known at compile time; return the program unchanged.
 
     A scale must be 0 or a normal float32 number; an integer zero point must be a value of the integer type. Zero points
     in floating point, as in embedding tables, may be any number.

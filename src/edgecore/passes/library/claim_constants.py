@@ -15,12 +15,11 @@ from edgecore.passes.written_views import aliased
 
 
 def claim_constants(program: ExportedProgram) -> ExportedProgram:
-    """Replace constants that share a buffer's memory by the buffer; turn other written constants into buffers.
+    """Turn constants and parameters that in-place operators write into buffers, because they are state.
 
-    A written parameter, such as the centre of a loss, also becomes a buffer, because it is state.
-    `torch.export` lifts tensors that a module holds outside of its buffers as constants, even if in-place operators
-    write them. An example is the static cache of the package transformers, which may also be registered as a buffer
-    elsewhere. torch's functionalization fails for written constants.
+    `torch.export` lifts a tensor that is an ordinary attribute of a module as a constant, even if in-place operators
+    write to it; torch's functionalization then fails. An example is the static cache of the package transformers. A
+    constant that shares the memory of a registered buffer, written or not, is replaced by this buffer.
     """
     specs = program.graph_signature.input_specs
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}

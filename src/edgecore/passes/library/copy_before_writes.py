@@ -21,9 +21,10 @@ aten = torch.ops.aten
 def copy_before_writes(program: ExportedProgram) -> ExportedProgram:
     """Make sure that each operator that writes an argument receives a tensor that it may overwrite.
 
-    A call in functional form reads a copy if the tensor is a constant, an input of the method, also another argument of
-    the call, or read later by another call or the method's caller. A mutable buffer whose old content nothing reads is
-    written directly. After this pass, a written argument and the result with its new content can share memory.
+    A call in functional form reads a copy if the tensor is a constant or an input of the method, if it is also another
+    argument of the call, or if another call or the method's caller reads it later. A mutable buffer whose old content
+    nothing reads is written directly. After this pass, a written argument and the result with its new content can share
+    memory.
     """
     parts = list(graph_modules(program.graph_module))
     if not any(writer_of(node.target) for part in parts for node in calls(part)):
@@ -56,7 +57,7 @@ def _copy_operands(part: GraphModule, node: Node, buffers: dict[str, str], mode:
         readers = [user for value in same for user in value.users if user.target is not operator.getitem]
         later = [
             reader for reader in readers if position.get(reader, -1) > position[node]
-        ]  # excludes copies that this function inserted before the call: they have no position
+        ]  # copies that this function inserted before the call have no position: skip them
         uses = sum(argument in same for argument in _flat(node))
         is_constant = operand.op == "placeholder" and operand.name not in buffers
         if not is_constant and uses == 1 and not later:
@@ -65,14 +66,14 @@ def _copy_operands(part: GraphModule, node: Node, buffers: dict[str, str], mode:
         if not _is_new_content(part, operand, buffers):
             node.update_arg(index, copied)
             continue
-        for reader in (*later, node):  # let other readers use the copy, because the buffer must hold the newest content
+        for reader in (*later, node):  # other readers read the copy, because the buffer must hold the newest content
             for value in same:
                 reader.replace_input_with(value, copied)
         node.update_arg(index, operand)
 
 
 def _is_new_content(part: GraphModule, operand: Node, buffers: dict[str, str]) -> bool:
-    """Return True if an operand lies in a mutable buffer whose new content the writes produce."""
+    """Return True if an operand lies in a mutable buffer, and the writes compute the buffer's new content."""
     root = _root(operand)
     results = part.graph.output_node().args[0]
     assert isinstance(results, (tuple, list))

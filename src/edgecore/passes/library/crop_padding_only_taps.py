@@ -49,9 +49,9 @@ def _cuts(conv: Node) -> list[int]:
         if not isinstance(size, int) or not isinstance(out, int):
             cuts.append(0)
             continue
-        # Tap t of output y reads pixel y * stride - pad + t * step (the dilation). It meets only padding if this pixel
-        # precedes the first one even for the last output, or follows the last one even for the first output. Removing a
-        # tap at both ends also removes `step` pixels of padding there; at least one tap remains.
+        # Tap t of output y reads pixel y * stride - pad + t * step (the dilation). The tap meets only padding if this
+        # pixel precedes the first pixel even for the last output, or follows the last pixel even for the first output.
+        # Removing a tap at both ends also removes `step` pixels of padding there; at least one tap remains.
         before = sum((out - 1) * stride - pad + tap * step < 0 for tap in range(taps))
         after = sum(tap * step - pad >= size for tap in range(taps))
         cuts.append(min(before, after, pad // step, (taps - 1) // 2))

@@ -17,7 +17,7 @@ def dealias_outputs(program: ExportedProgram) -> ExportedProgram:
     """Copy results that are an input, a constant or another result: callers provide a separate buffer for each result.
 
     The new value of a mutable buffer is also copied if it is an input or another buffer. The program writes its buffers
-    one after another at its end, so without the copy a later write could read the result of an earlier one.
+    one after another at its end. Without the copy, a later write could read a buffer that an earlier write has changed.
     """
     with edit(program) as graph_module:
         output = graph_module.graph.output_node()

@@ -1,4 +1,4 @@
-"""Raise the scales of weights that are too small for integer sums with the layer's bias and result."""
+"""Raise scales of weights that are too small to represent the layer's bias and result scale in integers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MIN_RATIO = 2.0**-31
 
 
 def fit_scales(program: ExportedProgram) -> ExportedProgram:
-    """Raise the scales of int8 weights just enough for the integer sums of the layers; return the program.
+    """Raise scales of int8 weights just enough to represent each layer's bias and result scale; return the program.
 
     A kernel adds the bias to sums of integer products, whose unit is scale of the input * scale of the weight. If all
     weights of a channel, or all values of the input, are very small and the bias is not, then the bias in this unit
@@ -47,7 +47,7 @@ def fit_scales(program: ExportedProgram) -> ExportedProgram:
 
 
 def _fit(graph_module: torch.fx.GraphModule, node: Node, constants: Constants) -> bool:
-    """Give a layer a weight with larger scales if its scales are too small; return True if so."""
+    """Give a layer a weight with larger scales if the scales are too small; return True if the layer has changed."""
     source, weight = argument(node, "input"), argument(node, "weight")
     values, parameters = _static(source), parameters_of(weight) if is_dequantize(weight) else None
     if values is None or parameters is None or parameters.dtype != torch.int8 or values.dtype not in _MAX_BIAS:
@@ -64,7 +64,7 @@ def _fit(graph_module: torch.fx.GraphModule, node: Node, constants: Constants) -
         return False
     needed = needed.max() if parameters.axis is None else needed
     if needed.dim() and needed.shape != scales.shape and needed.numel() != 1:
-        return False  # a transposed layer with groups
+        return False  # unsupported: a transposed layer with groups has one scale for several output channels
     # Raise the scales by 2^-20 more than needed, so that they are large enough even after rounding to float32.
     raised = torch.maximum(scales, needed * (1 + 2.0**-20))
     if not (scales < needed).any():
@@ -93,7 +93,7 @@ def _static(value: Any) -> QuantizationParameters | None:
 
 
 def _needed(node: Node, source: QuantizationParameters, constants: Constants) -> torch.Tensor | None:
-    """Return the smallest scales that a layer's weight may have, in float64: one per output channel, or one for all."""
+    """Return the smallest allowed scales of a layer's weight in float64: one per output channel, or a single one."""
     needed = torch.zeros(1, dtype=torch.float64)
     bias = argument(node, "bias")
     if bias is not None:

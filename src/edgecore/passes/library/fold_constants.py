@@ -26,9 +26,9 @@ _TABLES = "quant::dequantize_codebook"
 def fold_constants(program: ExportedProgram) -> ExportedProgram:
     """Replace operators that read only constants, or nothing, by constants with their results.
 
-    Chains are folded step by step: each result is a constant for the next operator. Not folded are random operators,
-    results with symbolic sizes, and lazy constants. Dequantized weights and their views are not folded either, because
-    backends read the integers. Other operators that read a dequantized weight are folded.
+    Chains are folded step by step: each result is a constant for the next operator. Random operators, results with
+    symbolic sizes, and lazy constants are not folded. Dequantized weights and their views are not folded either,
+    because backends read the integers. Other operators that read a dequantized weight are folded.
     """
     constants = Constants(program)
     known = _Known(constants)
@@ -42,12 +42,12 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
                 known.put(node, value)
                 folded.append(node)
                 continue
-            for item in list(node.users):  # each is a getitem
+            for item in list(node.users):  # each user is a getitem
                 index = item.args[1]
                 assert isinstance(index, int)
                 known.put(item, value[index])
                 folded.append(item)
-        for node in reversed(folded):  # iterate backwards: a value that only folded operators read needs no constant
+        for node in reversed(folded):  # from the end, so that a value that only folded operators read gets no constant
             if node.users:
                 replace(node, constants.add(f"{node.name}_folded", known.folded[node], _first_constant(node)))
             else:
@@ -93,7 +93,7 @@ class _Known:
         self.folded[node] = value
 
     def value(self, node: Node) -> Any:
-        """Return the value of a constant or folded operator, or compute a node whose inputs are known."""
+        """Return the value of a constant or folded operator, or compute the value of a node whose inputs are known."""
         if node in self.folded:
             return self.folded[node]
         if self.constants.has(node):

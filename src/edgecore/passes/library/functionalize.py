@@ -60,7 +60,7 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
     if any(spec.kind == InputKind.TOKEN for spec in program.graph_signature.input_specs):
         program = _without_tokens(program)
     lift_body_constants(program)  # lift body constants here, too: recipes pass programs on which no pass has run
-    # first, because `_drop_dropouts` removes nodes whose metadata this function reads
+    # call it first: `_drop_dropouts` removes nodes whose metadata this function reads
     assignments = _assignments(program)
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
@@ -88,7 +88,7 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
 
 
 def _without_tokens(program: ExportedProgram) -> ExportedProgram:
-    """Remove the tokens by which `run_decompositions` orders operators with effects; the graph keeps the order."""
+    """Remove the tokens by which `run_decompositions` orders operators with effects; the nodes' order suffices."""
     from edgecore.ir.torch_compat import remove_effect_tokens
 
     return remove_effect_tokens(program)
@@ -101,7 +101,7 @@ def _assignments(program: ExportedProgram) -> list[Node]:
         is_copy = node.target is aten.copy_.default and node.name.startswith("copy__default")
         source = node.args[1] if is_copy else None
         name = source.meta.get("torch_fn") if isinstance(source, Node) else None
-        # for an assignment, torch.export copies `torch_fn` from the source to the copy
+        # for an assignment, the copy that torch.export inserts has the `torch_fn` of its source
         if name is None or name != node.meta.get("torch_fn"):
             break
         assignments.insert(0, node)
@@ -109,7 +109,7 @@ def _assignments(program: ExportedProgram) -> list[Node]:
 
 
 def _copy_before(program: ExportedProgram, assignments: list[Node]) -> None:
-    """Copy values that share memory with an assigned buffer, if they are returned or read by assignments.
+    """Copy values that share memory with an assigned buffer, if the program returns them or an assignment reads them.
 
     An assignment in Python leaves views of the old tensor unchanged, but `torch.export` copies into the old tensor.
     """
@@ -200,7 +200,7 @@ class _Functionalization:
             self._read_contents(node)
 
     def _read_contents(self, node: Node) -> None:
-        """Replace each input that was written before by the node that has its content after the last write."""
+        """If in-place calls have written an input, read the node with the content after the last write instead."""
         editor = Editor(self.graph_module, node, self.mode)
         for read in node.all_input_nodes:
             content = self._content(editor, self.tensor.get(read, read))
@@ -254,7 +254,7 @@ class _Functionalization:
         contents = [(tensor, new)]
         while tensor in self.source:
             view, tensor = tensor, self.source[tensor]
-            if view.target is operator.getitem:  # an item of a list: continue with the tensor that the list views
+            if view.target is operator.getitem:  # a list item: continue with the tensor that its list views
                 tensor = self.source[tensor]
             new = put_back(editor, view, self._content(editor, tensor), new)
             contents.append((tensor, new))
@@ -288,7 +288,7 @@ class _Functionalization:
 
 
 def _copied(editor: Editor, written: Node, source: Any) -> Node:
-    """Return `source` with the dtype and shape of the tensor to which it is copied."""
+    """Convert `source` to the dtype and shape of the tensor to which it is copied."""
     val = written.meta["val"]
     if not isinstance(source, Node):  # `torch.export` may pass a number in place of a tensor
         return editor.call(aten.full_like.default, written, source)
@@ -302,7 +302,7 @@ def _converted(editor: Editor, value: Node, dtype: torch.dtype) -> Node:
 
 
 def _relaid(editor: Editor, content: Node, like: torch.Tensor) -> Node:
-    """Return `content` with the strides of the tensor `like`, for which the readers of the tensor were exported.
+    """Copy `content` to the strides of the tensor `like`, because the tensor's readers were exported for these strides.
 
     Raises:
         UnknownView: No memory format has these strides.

@@ -86,7 +86,7 @@ def _product(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
 def _store(constants: Constants, node: Node, tensor: torch.Tensor, name: str) -> Node:
     """Store `tensor` as a constant and return its placeholder.
 
-    Overwrites the constant of `node` if it has the same shape and no other reader; otherwise adds a new one.
+    Overwrites the constant of `node` if it has the same shape and no other reader; otherwise adds a new constant.
     """
     if len(node.users) == 1 and constants.get(node).shape == tensor.shape:
         constants.set(node, tensor)

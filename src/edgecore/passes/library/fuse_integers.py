@@ -58,7 +58,7 @@ def fuse_integers(program: ExportedProgram) -> ExportedProgram:
 
 
 def _rescale(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Change the scale of an int16 value, and clamp it. int8 values use `_table` for this."""
+    """Change the scale of an int16 value, and clamp the value. For int8 values, `_table` does this."""
     value, bounds = without_clamps(node.args[0])
     source = input_value(value, torch.int16)
     if source is None or result.arithmetic.dtype != torch.int16:
@@ -89,7 +89,10 @@ def _table(editor: Editor, node: Node, result: Integers, constants: Constants) -
 
 
 def _results(node: Node, source: Node, integers: torch.Tensor, constants: Constants) -> torch.Tensor:
-    """Return the results of an elementwise function of `source` for integers, even beyond its dtype's range."""
+    """Evaluate `node`, an elementwise function of the quantized tensor `source`, as if `source` held `integers`.
+
+    The integers may lie outside the range of its dtype.
+    """
     values: dict[Node, Any] = {}
 
     def compute(operand: Node) -> Any:
@@ -224,7 +227,7 @@ def _softmax(editor: Editor, node: Node, result: Integers, constants: Constants)
         return None
     steps = torch.arange(256, dtype=torch.float64) * source.scale
     if dtype == torch.int8:
-        most = 2**10  # 2^10 entries of the table, each with an error of up to 2^-17, add up to an error of 2^-7
+        most = 2**10  # a sum of 2^10 table entries, each with an error of up to 2^-17, has an error of up to 2^-7
     else:
         most, steps = 2**15 - 1, torch.cat([256 * steps, steps])
     if not 0 < width <= most:

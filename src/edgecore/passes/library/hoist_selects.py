@@ -41,7 +41,7 @@ class _Route:
     source: Node
     dim: int
     steps: list[tuple[Any, list[int]]]
-    # Number of elements along `dim` of `source` that one index of the select covers; 0 to select instead of slice.
+    # Number of elements along `dim` of `source` that belong to one index of the select; 0 to use a select, not a slice.
     width: int = 0
 
 
@@ -102,7 +102,7 @@ def _route(source: Node, dim: int) -> _Route:
 
 
 def _permutation(order: list[int], shape: Sequence[Any]) -> tuple[Any, list[int]]:
-    """Return (operator, argument) of the permutation `order` to `shape`; a view if only dims of size 1 move."""
+    """Return (operator, argument) that permutes dims by `order`, to `shape`; a view if only dims of size 1 move."""
     larger = [dim for dim, size in zip(order, shape, strict=True) if not isinstance(size, int) or size != 1]
     sizes = view_sizes(shape)
     if larger == sorted(larger) and sizes is not None:
@@ -111,7 +111,8 @@ def _permutation(order: list[int], shape: Sequence[Any]) -> tuple[Any, list[int]
 
 
 def _same_dim(before: Sequence[Any], after: Sequence[Any], dim: int) -> tuple[int, int] | None:
-    """Find the dim of `before` that contains dim `dim` of `after`, and the number of its elements for one index.
+    """Find the dim of `before` that contains dim `dim` of `after`, and how many of its elements one index of `dim`
+    covers.
 
     This number is 0 if the two dims are equal. [2, 12] -> [2, 3, 4] gives (1, 4) for dim 1.
     """

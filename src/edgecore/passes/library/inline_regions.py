@@ -40,7 +40,7 @@ def _inline_calls(graph_module: GraphModule) -> None:
 
 
 def _inline(graph_module: GraphModule, node: Node, body: GraphModule, operands: list[Any]) -> None:
-    """Copy the nodes of a region's body before its call `node`, and let the users of the call read the results."""
+    """Copy the nodes of a region's body to a position before its call `node`; let the call's users read the results."""
     copies: dict[Node, Any] = {}
     inputs = iter(operands)
     results: Any = ()
@@ -53,7 +53,7 @@ def _inline(graph_module: GraphModule, node: Node, body: GraphModule, operands: 
             with graph_module.graph.inserting_before(node):
                 copy = graph_module.graph.node_copy(inner, copies.__getitem__)
             copy.meta = dict(inner.meta)
-            if inner.op == "get_attr":  # copy the body of an inner region that stays a region
+            if inner.op == "get_attr":  # copy the body of an inner region that is not inlined
                 copy.target = _add_module(graph_module, getattr(body, str(inner.target)))
             copies[inner] = copy
     for user in list(node.users):

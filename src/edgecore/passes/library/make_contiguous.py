@@ -23,7 +23,7 @@ aten = torch.ops.aten
 
 
 def make_contiguous(program: ExportedProgram) -> ExportedProgram:
-    """Give all values of a program the default dim order, except those that enter or leave it or a delegate.
+    """Give all values the default dim order, except those that enter or leave the program or a delegate.
 
     Inputs, mutable buffers and results of delegates are copied before operators read them. Results of the program and
     operands of delegates are copied back to their previous dim order. Weights are stored in the default dim order.
@@ -55,7 +55,7 @@ def _convert(graph_module: GraphModule, constants: Constants, mode: FakeTensorMo
             if _order(node):
                 _copy_for_operators(graph_module, node, mode)
             elif node.op == "placeholder":
-                _make_dense(node, mode)  # set strides also for dims of size 1, from which operators derive dim orders
+                _make_dense(node, mode)  # also for dims of size 1: operators derive dim orders from their strides
         elif node.op == "call_function" and not is_control_flow(node) and not _copies_back(node):
             node.args = tuple(map(_contiguous_format, node.args))
             node.kwargs = {name: _contiguous_format(value) for name, value in node.kwargs.items()}
@@ -80,7 +80,7 @@ def _order(node: Node) -> tuple[int, ...]:
 
 
 def _is_sink(node: Node) -> bool:
-    """Return True for a node that must read its operands in the dim order that they had before the pass."""
+    """Return True for a node whose operands must keep the dim orders that they had before the pass."""
     return node.op == "output" or is_delegate_call(node)
 
 
@@ -97,7 +97,7 @@ def _copies_back(node: Node) -> bool:
 
 
 def _copy_for_operators(graph_module: GraphModule, node: Node, mode: FakeTensorMode) -> None:
-    """Let operators read a contiguous copy of a value, except copies and nodes that read only its sizes."""
+    """Let the readers of a value read a contiguous copy, except for copies and nodes that read only its sizes."""
     computing = [user for user in node.users if isinstance(_val(user), (torch.Tensor, tuple, list))]
     readers = [user for user in computing if not _is_sink(user) and user.target is not aten.clone.default]
     if not readers:

@@ -20,8 +20,8 @@ from edgecore.passes.quantized import is_dequantize
 def merge_common_subexpressions(program: ExportedProgram) -> ExportedProgram:
     """Replace a call by an earlier call with the same operator and arguments.
 
-    Not merged are random operators, calls that read or return a value that an in-place operator writes, and
-    dequantizations of weights, because each of these must become part of the partition that reads it.
+    Some calls are not merged: random operators, calls that read or return a value that an in-place operator writes, and
+    dequantizations of weights, because each dequantization must become part of the partition that reads it.
     """
     with edit(program) as graph_module:
         for part in graph_modules(graph_module):

@@ -19,7 +19,7 @@ aten = torch.ops.aten
 def merge_views(program: ExportedProgram) -> ExportedProgram:
     """Let the last reshape, or the last permutation, of a chain read the input of the chain.
 
-    A chain that changes nothing as a whole is removed, and so is a concatenation of a single tensor. In a chain from an
+    A chain whose result equals its input is removed, and so is a concatenation of a single tensor. In a chain from an
     input of the program to an output, however, one node stays and copies, because outputs may not alias inputs.
     """
     with edit(program) as graph_module:

@@ -49,8 +49,8 @@ def narrow_integers(program: ExportedProgram) -> ExportedProgram:
     Ranges are known for constants, `arange`, `argmax`, `argmin`, `full` and `clamp`, and are propagated through
     addition, subtraction, multiplication, minimum, maximum and data movement. Two kinds of nodes accept int32: nodes
     that are computed in int32 themselves, and operators that accept indices of both dtypes. Inputs and results of the
-    program keep their dtype. A value that its operator can compute only in int64, such as `argmax`, is converted once.
-    Random and data-dependent values stay int64.
+    program keep their dtype. If an operator such as `argmax` can compute a value only in int64, the value is converted
+    once. Random and data-dependent values stay int64.
     """
     constants = Constants(program)
     with edit(program) as graph_module:
@@ -67,7 +67,7 @@ def narrow_integers(program: ExportedProgram) -> ExportedProgram:
 
 
 def _range(node: Node, ranges: dict[Node, Range], constants: Constants) -> Range | None:
-    """Return the minimum and maximum element of an int64 value; None if they are unknown."""
+    """Return the bounds of the elements of an int64 value; None if they are unknown."""
     val = node.meta.get("val")
     if not isinstance(val, torch.Tensor) or val.dtype != torch.int64 or not _is_static(val) or not val.numel():
         return None
@@ -136,8 +136,8 @@ def _can_compute(node: Node) -> bool:
 def _narrowable(narrow: set[Node], bounded: set[Node]) -> set[Node]:
     """Return the largest subset of `narrow` that can be computed in int32.
 
-    A node stays in the set if all its users accept it in int32, and if all its int64 operands fit int32 (those in
-    `bounded` do). To remove a node may make others fail this test, so the test is repeated until the set no longer
+    A node stays in the set if all its users accept it in int32, and if all its int64 operands fit into int32, as those
+    in `bounded` do. Removing a node may make others fail this test, so the test is repeated until the set no longer
     changes.
     """
     while True:

@@ -127,7 +127,7 @@ def _multiply(graph_module: GraphModule, node: Node, weight: _Weight) -> None:
 def _replace_with_name(node: Node, replacement: Node) -> None:
     """Replace `node` and give its name to the replacement.
 
-    The report finds the reasons why no backend supports an operator by the name of its node.
+    The report looks up by a node's name why no backend supports the node's operator.
     """
     name = node.name
     replace(node, replacement)

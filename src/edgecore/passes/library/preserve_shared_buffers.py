@@ -15,8 +15,8 @@ from edgecore.ir.program.outputs import written_buffers
 def preserve_shared_buffers(program: ExportedProgram, written: Collection[str]) -> ExportedProgram:
     """Add an output to a method for each buffer that other methods write and this method only reads.
 
-    The output assigns the buffer to itself, so that its content does not change. Later passes then see a mutable
-    buffer, which they neither fold nor delegate, and memory planning can share it between the methods.
+    The output assigns the buffer to itself, so that its content does not change. Later passes then treat the buffer as
+    mutable: they neither fold nor delegate it, and memory planning can share it between the methods.
 
     Args:
         program: A functional program; it is edited in place and returned.

@@ -14,6 +14,6 @@ def remove_dead_code(program: ExportedProgram) -> ExportedProgram:
     In-place operators and inputs stay.
     """
     with edit(program):
-        pass  # at the end of its block, `edit` removes unused calls
+        pass  # the end of an `edit` block removes unused calls
     Constants(program).drop_unused()
     return program

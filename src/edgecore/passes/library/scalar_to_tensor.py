@@ -12,7 +12,7 @@ from edgecore.passes.proxy_value import NodeMetadata, map_args
 
 
 class ScalarToTensorPass(ExportPass):
-    """Replaces each number that an operator takes as a tensor by a tensor without dims, for backends that need this."""
+    """Replaces each number that stands for a tensor argument by a tensor without dims, for backends that need this."""
 
     def call_operator(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: NodeMetadata) -> Any:
         if isinstance(op, OpOverload):

@@ -41,6 +41,7 @@ from edgecore.pipeline.lowering.options import LowerOptions
 from edgecore.pipeline.lowering.whole_operators import WholeOperators
 from edgecore.pipeline.lowering.whole_program import place_lowered_modules
 from edgecore.pipeline.preprocess import link, preprocess
+from edgecore.progress import task
 
 
 def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> LoweredProgram:
@@ -65,7 +66,7 @@ def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> Lo
 
 @contextmanager
 def _garbage_of_this_call() -> Iterator[None]:
-    """Restrict the garbage collector to objects that the `with` block creates; the models before it stay alive anyway.
+    """Restrict the garbage collector to objects that the `with` block creates; models from before stay alive anyway.
 
     Without this, Python's full collections take a third of the time of lowering.
     """
@@ -123,10 +124,10 @@ class _Lowering:
 
     def __init__(self, options: LowerOptions) -> None:
         self.options = options
-        self.is_single = True  # True if there is only one method; set by `exported`
+        self.is_single = True  # `exported` sets this to True if there is only one method
 
     def context(self, rewrites: Mapping[OpOverload, Rewrite]) -> PassContext:
-        """Return a context for passes over one method, in which the user's own operators are allowed, too."""
+        """Return a context for the passes over one method; it also allows the operators in `options.allowed`."""
         return PassContext(preserved=set(self.options.allowed), rewrites=rewrites)
 
     def is_preserved(self, node: Node) -> bool:
@@ -162,7 +163,7 @@ class _Lowering:
         return self.options.dump.observer(method, self.is_single) if self.options.dump is not None else None
 
     def dump_step(self, method: str, step: str, program: ExportedProgram) -> None:
-        """Write a program's graph to the dump folder, if any, after a step that is not a pass, such as partitioning."""
+        """If there is a dump folder, write the graph to it after a step that is not a pass, such as partitioning."""
         after = self.observer(method)
         if after is not None:
             after(step, program)
@@ -212,8 +213,8 @@ class _Lowering:
     ) -> ExportedProgram:
         """Run the passes of the stage `edge`, once or twice.
 
-        The first run preserves 3-d convolutions, so that batch norms are fused into them. If there are any, a second
-        run decomposes those that no partitioner asks to preserve.
+        The first run preserves 3-d convolutions, so that batch norms are fused into them. If there are 3-d
+        convolutions, a second run decomposes those that no partitioner asks to preserve.
         """
 
         def preserve_volumes_for(program: ExportedProgram) -> Preserve:
@@ -257,20 +258,22 @@ class _Lowering:
         chosen: Mapping[str, Sequence[Partitioner]],
         diagnostics: dict[str, PartitionDiagnostics],
     ) -> dict[str, ExportedProgram]:
-        """Delegate to the partitioners' backends by priority, each over all methods."""
+        """Let the partitioners delegate nodes to their backends, one after another by priority, each in all methods."""
         for priority in range(max(map(len, chosen.values()), default=0)):
             partitioners = {
                 name: of_method[priority] for name, of_method in chosen.items() if priority < len(of_method)
             }
-            edge = to_backend(
-                edge,
-                partitioners,
-                preprocess,
-                diagnostics,
-                required=self.options.required,
-                skip_mutable_buffer=self.options.skip_mutable_buffer,
-                link=link,
-            )
+            names = dict.fromkeys(type(partitioner).__name__ for partitioner in partitioners.values())
+            with task(f"delegating by {', '.join(names)}"):
+                edge = to_backend(
+                    edge,
+                    partitioners,
+                    preprocess,
+                    diagnostics,
+                    required=self.options.required,
+                    skip_mutable_buffer=self.options.skip_mutable_buffer,
+                    link=link,
+                )
             for name, partitioner in partitioners.items():
                 self.dump_step(name, f"partition_{type(partitioner).__name__}", edge[name])
         return edge
@@ -287,7 +290,7 @@ class _Lowering:
         whole: WholeOperators,
         transform_passes: Sequence[Pass | NamedPass],
     ) -> ExportedProgram:
-        """Run the stage `edge` and the user's passes; if a backend asks for it, again with fewer decompositions."""
+        """Run the stage `edge` and the user's passes; if a backend asks for fewer decompositions, run both again."""
         for copy in (copy_program(program), program):
             lowered = self.to_edge(method, copy, context, partial(self._preserve_for, whole))
             lowered = self.apply(method, lowered, transform_passes, context)

@@ -76,8 +76,8 @@ class LoweredProgram:
         The copies share their weights with this object.
 
         Args:
-            passes: Functions from program to program, or `PassBase` objects, in the order in which they run; or a
-                mapping from names of methods to such passes.
+            passes: Functions that take and return a program, or `PassBase` objects, in the order in which they run; or
+                a mapping from names of methods to such passes.
 
         Returns:
             A new object; this one does not change.
@@ -202,7 +202,7 @@ class LoweredProgram:
 
 
 def _shared_buffers(planned: Mapping[str, tuple[ExportedProgram, MemoryPlan]], options: FinishOptions) -> list[str]:
-    """Give the mutable buffers that methods share the same place in all memory plans, and return their names."""
+    """Place each mutable buffer that methods share at the same position in all memory plans; return their names."""
     sharing = {name: plan for name, plan in planned.items() if options.planning_of(name).share_mutable_buffers}
     if not sharing:
         return []

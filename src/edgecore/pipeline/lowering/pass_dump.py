@@ -12,6 +12,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule, Node
 
 from edgecore.errors import WriteError
+from edgecore.files import write_file
 from edgecore.ir.control_flow import control_flow, is_control_flow
 from edgecore.ir.dialect.dim_orders import dim_order
 from edgecore.ir.dialect.dtypes import dtype_name
@@ -58,9 +59,9 @@ class PassDump:
                 path = folder / f"{number:02d}-{name.replace('/', '_')}.txt"
                 try:
                     folder.mkdir(exist_ok=True)
-                    path.write_text(text, encoding="utf-8")
                 except OSError as error:
-                    raise WriteError(f"cannot dump passes to {path}: {error.strerror or error}") from error
+                    raise WriteError(f"cannot dump passes to {folder}: {error.strerror or error}") from error
+                write_file(path, text)
 
         return write
 

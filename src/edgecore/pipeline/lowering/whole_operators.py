@@ -17,7 +17,7 @@ from edgecore.passes.decompose import Preserve
 
 @dataclass(frozen=True)
 class _Call:
-    """A call that a backend wants undecomposed: its operator, and the number of the user's call that it comes from.
+    """A call that a backend wants undecomposed: its operator, and the number of the call in the user's program.
 
     Calls are numbered before lowering, so two lowerings of a program use equal numbers; names of nodes may differ.
     """
@@ -30,9 +30,9 @@ class WholeOperators:
     """Decides which calls of one method stay whole, that is, are not decomposed, because a backend asks for them.
 
     A call that the first backend wants whole stays whole. A call that only a later backend wants whole is decomposed if
-    earlier backends take all its parts, because they must not lose operators to a backend of lower priority. The parts
-    that they take are known only after lowering. So a method is first lowered with all such calls decomposed. If some
-    part of a call is not taken, the method is lowered again with this call whole:
+    earlier backends take all its parts, because they must not lose operators to a backend of lower priority. Only after
+    lowering is it known which parts they take. So a method is first lowered with all such calls decomposed. If the
+    earlier backends do not take all parts of a call, the method is lowered again with this call whole:
 
         lowered = lower(copy_of_program, whole.preserve_for)
         if whole.keep_untaken(lowered):
@@ -101,10 +101,10 @@ class WholeOperators:
         return bool(self._kept)
 
     def _first_wish(self, program: ExportedProgram) -> Callable[[Node], int | None]:
-        """Return a function from a node to the priority, from 0, of the first backend that wants it undecomposed."""
+        """Return a function that maps a node to the priority, from 0, of the first backend that wants it whole."""
         wishes: dict[OpOverload, list[tuple[int, Preserve]]] = {}
         for priority, partitioner in enumerate(self._partitioners):
-            answer = getattr(partitioner, "ops_to_not_decompose", None)  # a partitioner may lack it
+            answer = getattr(partitioner, "ops_to_not_decompose", None)  # a partitioner need not have this method
             try:
                 operators, condition = answer(program) if answer is not None else ((), None)
             except Exception as error:
@@ -128,13 +128,13 @@ class WholeOperators:
 
     def _fall_back(self, partitioner: Partitioner, task: str, error: Exception) -> None:
         name = type(partitioner).__name__
-        if (name, str(error)) not in self._failed:  # one warning for all nodes with the same error
+        if (name, str(error)) not in self._failed:  # issue one warning for all nodes with the same error
             self._failed.add((name, str(error)))
             self._diagnostics.fall_back(name, task, [], error, partitioner in self._required)
 
 
 def _taken(partitioner: Partitioner, program: ExportedProgram) -> list[Node]:
-    """List the nodes that a partitioner tags; empty if it fails, which the delegation step will report."""
+    """List the nodes that a partitioner tags; empty if it fails, because the delegation step will report this."""
     try:
         partitioner.partition(program)
     except Exception:

@@ -231,7 +231,8 @@ def _place(graph_module: GraphModule, node: Node) -> None:
     copies: dict[Node, Any] = {}
     for inner in lowered.graph.nodes:
         if inner.op == "placeholder":
-            # A weight outside of the delegate can only be an output that the program returns unchanged; None marks it.
+            # None stands for a weight outside of the delegate, which can only be an output that the program returns
+            # unchanged.
             copies[inner] = next(inputs) if kinds[inner.name] == InputKind.USER_INPUT else None
         elif inner.op == "call_function" and not is_delegate_call(inner) and inner.target is not operator.getitem:
             with graph_module.graph.inserting_before(node):
@@ -281,14 +282,14 @@ def _place_call(
 
 
 def _output_nodes(program: ExportedProgram) -> list[Node]:
-    """Return those output nodes of a program that a call of the program returns, that is, all but constants."""
+    """Return the output nodes of a program that are not constants; a call of the program returns only these."""
     outputs = program.graph.output_node().args[0]
     assert isinstance(outputs, (list, tuple))
     return [output for output in outputs if isinstance(output, Node)]
 
 
 def _renumbered(module: LoweredBackendModule, offset: int) -> LoweredBackendModule:
-    """Return a copy of a delegate with `offset` added to its debug handles, which another program uses, too."""
+    """Add `offset` to the debug handles in a copy of a delegate, because another program uses the same handles."""
     handles = {key: tuple(handle + offset for handle in value) for key, value in module.result.debug_handle_map.items()}
     original = copy_program(module.original_module)
     for node in original.graph.nodes:

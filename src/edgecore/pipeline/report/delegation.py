@@ -6,22 +6,25 @@ import math
 import operator
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from edgecore.files import write_file
 from edgecore.ir.delegate import delegates, is_delegate_call
 from edgecore.ir.dialect.edge_operators import SYMBOLIC
 from edgecore.ir.graph import all_calls, dtypes_of, module_path, operator_name, source_line
 from edgecore.ir.program.mutable_state import mutable_buffers
-from edgecore.numerics.decibels import decibels
+from edgecore.numerics.decibels import decibels, finite_decibels
 from edgecore.numerics.quality import LayerQuality
 from edgecore.partition import Failure, PartitionDiagnostics, held_buffers
 from edgecore.pipeline.preprocess import report_lines
 from edgecore.pipeline.report.memory import ArenaReport
+from edgecore.pipeline.report.network import connections
 from edgecore.plugin import PreprocessResult
 
 
@@ -39,6 +42,9 @@ class ReportRow:
             call that edgecore added after partitioning.
         dtypes: The dtypes of the call's inputs and outputs.
         module: The qualified name of the innermost module that makes the call.
+        inputs: The names of the nodes, or of inputs of the method, whose results the call reads.
+        shape: The dtype and shape of the first result, such as `float32 [1, 10]`; empty if it is no tensor.
+        partition: The number of the delegate that computes the call, from 0 in each method; None outside of delegates.
     """
 
     method: str
@@ -49,6 +55,9 @@ class ReportRow:
     reasons: tuple[tuple[str, str], ...] = ()
     dtypes: tuple[str, ...] = ()
     module: str = ""
+    inputs: tuple[str, ...] = ()
+    shape: str = ""
+    partition: int | None = None
 
     @property
     def location(self) -> str:
@@ -65,7 +74,7 @@ class BufferRow:
         bytes: The size of its content.
         where: The id of the backend that holds it; `edgecore` if it is outside of all backends.
         methods: The names of the methods that have it.
-        reasons: (backend id, sentence) for each backend that claimed it, but does not hold it.
+        reasons: (backend id, sentence) for each backend that claimed the buffer, but does not hold it.
     """
 
     name: str
@@ -80,7 +89,7 @@ class DelegationReport:
     """The delegation report of all methods; `print` shows it as text.
 
     Attributes:
-        rows: All calls of operators on tensors.
+        rows: All calls of operators on tensors, in the order of execution of each method.
         delegates: Backend id -> number of delegates.
         memory: The arenas of a finished program.
         quantization: The loss of each layer of a quantized program, worst first; None if not requested.
@@ -108,16 +117,19 @@ class DelegationReport:
         rows: list[ReportRow] = []
         results: dict[str, list[PreprocessResult]] = {}
         for method, program in programs.items():
+            connected = connections(program)
+            of_method: list[ReportRow] = []
             for node, module in delegates(program):
                 results.setdefault(module.backend_id, []).append(module.result)
-                rows += [
+                of_method += [
                     ReportRow(
                         method, call.operator, call.node, module.backend_id, call.source, (), call.dtypes, call.module
                     )
                     for call in node.meta["delegated"]
                 ]
             reasons = diagnostics[method].by_node if method in diagnostics else {}
-            # If a pass replaces a call by several, only one keeps its name, but all keep its debug handle: use both.
+            # If a pass replaces a call by several calls, one of them inherits its name, and all inherit its debug
+            # handle: use both.
             by_handle = {
                 _debug_handle(node): reasons[node.name]
                 for node in all_calls(program.graph_module)
@@ -131,9 +143,12 @@ class DelegationReport:
                         or by_handle.get(_debug_handle(node), ())
                     )
                     name, line, path = operator_name(node.target), source_line(node), module_path(node)
-                    rows.append(
+                    of_method.append(
                         ReportRow(method, name, node.name, "edgecore", line, node_reasons, dtypes_of(node), path)
                     )
+            place = {name: index for index, name in enumerate(connected)}
+            of_method.sort(key=lambda row: place.get(row.node, len(place)))
+            rows += [replace(row, **vars(connected[row.node])) if row.node in connected else row for row in of_method]
         counts = {backend_id: len(of_backend) for backend_id, of_backend in results.items()}
         all_lines = {backend_id: report_lines(backend_id, of_backend) for backend_id, of_backend in results.items()}
         sections = {backend_id: lines for backend_id, lines in all_lines.items() if lines}
@@ -217,6 +232,20 @@ class DelegationReport:
         """Return a line for each call that is not delegated: operator, node, source line and module, reasons."""
         return [_line(row.operator, row.node, row.location, row) for row in self.left_outside]
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return all figures of the page for JSON; an infinite SQNR becomes None, minus infinity -1000."""
+        return {
+            "delegates": self.delegates,
+            "operators": [asdict(row) for row in self.rows],
+            "failures": [asdict(failure) for failure in self.failures],
+            "left_outside": [asdict(row) for row in self.left_outside],
+            "buffers": [asdict(row) for row in self.buffers],
+            "memory": [asdict(arena) for arena in self.memory],
+            "quantization": self.quantization and [_layer(layer) for layer in self.quantization],
+            "sections": self.sections,
+            "precision": self.unheld,
+        }
+
     def to_html(self, path: str | Path) -> None:
         """Write the report as an HTML page that needs no other file and makes no request.
 
@@ -228,7 +257,14 @@ class DelegationReport:
         """
         from edgecore.pipeline.report.page import report_page
 
-        Path(path).write_text(report_page(self), encoding="utf-8")
+        write_file(path, report_page(self))
+
+    def _repr_html_(self) -> str:
+        """Return the page for a notebook."""
+        from edgecore.html import frame
+        from edgecore.pipeline.report.page import report_page
+
+        return frame(report_page(self))
 
 
 def _buffer_rows(
@@ -252,13 +288,18 @@ def _buffer_rows(
     ]
 
 
+def _layer(layer: LayerQuality) -> dict[str, Any]:
+    figures = {"sqnr": finite_decibels(layer.sqnr), "inputs_sqnr": finite_decibels(layer.inputs_sqnr)}
+    return {**asdict(layer), **figures}
+
+
 def _line(operators: str, nodes: str, sources: str, row: ReportRow) -> str:
     reasons = "; ".join(f"{backend}: {reason}" for backend, reason in row.reasons) or "no backend was asked"
     return f"{operators} ({nodes}){f' at {sources}' if sources else ''}: {reasons}"
 
 
 def _debug_handle(node: Node) -> int | str:
-    """Return the debug handle of a call; without one, or with several for a delegate, return its name."""
+    """Return the debug handle of a call; if it has none, or several as a delegate call has, return its name."""
     handle = node.meta.get("debug_handle")
     return handle if isinstance(handle, int) else node.name
 

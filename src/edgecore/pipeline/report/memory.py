@@ -56,9 +56,14 @@ class ArenaReport:
     boxes: list[Box] = field(default_factory=list)
 
     def __str__(self) -> str:
+        return f"memory of {self.method}, {self.name}: {self.figures}"
+
+    @property
+    def figures(self) -> str:
+        """The size, the lower bound and the number of tensors, as text."""
         over = f", {self.size / self.bound - 1:.1%} over it" if self.size > self.bound else ""
         return (
-            f"memory of {self.method}, {self.name}: {self.size:,} bytes (lower bound {self.bound:,}{over}); "
+            f"{self.size:,} bytes (lower bound {self.bound:,}{over}); "
             f"{len(self.boxes)} tensors, {self.shared} more in the memory of these"
         )
 

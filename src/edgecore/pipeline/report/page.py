@@ -2,32 +2,164 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from edgecore.html import arena, page, table
-from edgecore.numerics.decibels import decibels
-from edgecore.pipeline.report.delegation import DelegationReport
+from edgecore.numerics.decibels import decibels, finite_decibels
+from edgecore.pipeline.report.delegation import DelegationReport, ReportRow
 from edgecore.pipeline.report.memory import ArenaReport
+
+_LISTED = 8
+"""Number of lines of a list in the summary; the tables have all."""
 
 
 def report_page(report: DelegationReport) -> str:
     """Return the page of a report."""
-    outside = len(report.left_outside)
-    delegates = ", ".join(f"{count} x {name}" for name, count in report.delegates.items()) or "none"
     content = {
-        "facts": [
-            ("delegates", delegates),
-            ("delegated", f"{len(report.rows) - outside} of {len(report.rows)} operators"),
-            *((f"memory of {arena.method}, {arena.name}", f"{arena.size:,} bytes") for arena in report.memory),
-            *((name, line) for name, lines in report.sections.items() for line in lines),
-        ],
+        "facts": _facts(report),
         "warnings": [
             f"{failure.sentence} ({failure.operators} operators run elsewhere)" for failure in report.failures
         ],
-        "tables": [made for made in _tables(report) if made["rows"]],
+        "bars": _bars(report),
+        "sections": _sections(report),
+        "operators": [_operator(row) for row in report.rows],
+        "operatorTable": _operator_table(report) if report.rows else None,
+        "graph": _graph(report),
         "memory": [_arena(arena) for arena in report.memory if arena.boxes],
+        "accuracy": _accuracy(report),
+        "tables": [made for made in _tables(report) if made["rows"]],
     }
     return page("Delegation report", content)
+
+
+def _facts(report: DelegationReport) -> list[tuple[str, str]]:
+    outside, total = len(report.left_outside), len(report.rows)
+    delegates = ", ".join(f"{count} x {name}" for name, count in report.delegates.items()) or "none"
+    facts = [
+        ("delegated", f"{total - outside} of {total} operators"),
+        ("delegates", delegates),
+        *((f"memory of {arena.method}, {arena.name}", arena.figures) for arena in report.memory),
+    ]
+    layers = report.quantization
+    if layers:
+        facts.append(("quantization", f"SQNR {decibels(layers[0].sqnr)} to {decibels(layers[-1].sqnr)}"))
+    return facts + [(name, line) for name, lines in report.sections.items() for line in lines]
+
+
+def _bars(report: DelegationReport) -> list[dict[str, Any]]:
+    """Return the operators of each method by backend, those of edgecore's kernels last."""
+    bars = []
+    for method in dict.fromkeys(row.method for row in report.rows):
+        counts = Counter(row.where for row in report.rows if row.method == method)
+        parts = sorted(counts.items(), key=lambda part: (part[0] == "edgecore", -part[1]))
+        bars.append({"title": f"Operators of {method} by backend", "parts": parts})
+    return bars
+
+
+def _sections(report: DelegationReport) -> list[dict[str, Any]]:
+    """Return the lists of the summary: why operators are not delegated, the worst layers, and the precision."""
+    worst = [str(layer) for layer in (report.quantization or ())[:_LISTED]]
+    lists = {
+        "Not delegated, and why": report.outside_lines(),
+        "Mutable buffers": report.buffer_lines(),
+        "Layers with the lowest SQNR": worst,
+        "Precision": report.unheld,
+    }
+    return [{"title": title, "lines": _first(lines)} for title, lines in lists.items() if lines]
+
+
+def _first(lines: list[str]) -> list[str]:
+    rest = len(lines) - _LISTED
+    return lines if rest <= 0 else [*lines[:_LISTED], f"{rest} more under Details"]
+
+
+def _operator(row: ReportRow) -> dict[str, Any]:
+    return {
+        "name": row.node,
+        "operator": row.operator,
+        "module": row.module,
+        "backend": row.where,
+        "line": row.source,
+        "node": _id(row.method, row.node),
+        "partition": _partition(row),
+        "shape": row.shape,
+        "why": _reasons(row.reasons) if row.where == "edgecore" else "",
+    }
+
+
+def _operator_table(report: DelegationReport) -> dict[str, Any]:
+    rows = [
+        (
+            *(row.operator, row.where, _partition(row), row.module, row.shape, row.source, row.node, row.method),
+            _reasons(row.reasons) if row.where == "edgecore" else "",
+        )
+        for row in report.rows
+    ]
+    columns = ["operator", "@runs on", "partition", "module", "=result", "source", "node", "method"]
+    marked = [index for index, row in enumerate(report.rows) if row.where == "edgecore"]
+    return table("All operators", [*columns, "not delegated because"], rows, marked=marked, linked=True)
+
+
+def _graph(report: DelegationReport) -> list[dict[str, Any]]:
+    """Return the inputs of the methods and the calls as the part "graph" of a page."""
+    nodes: dict[str, dict[str, Any]] = {}
+    calls = {_id(row.method, row.node) for row in report.rows}
+    for row in report.rows:
+        inputs = [_id(row.method, name) for name in row.inputs]
+        for name, key in zip(row.inputs, inputs, strict=True):
+            if key not in calls:
+                nodes.setdefault(key, _node(key, operator=name))
+        nodes[_id(row.method, row.node)] = _node(
+            _id(row.method, row.node),
+            operator=_short(row.operator),
+            module=row.module,
+            line=row.source,
+            backend=row.where,
+            partition=row.partition,
+            shape=row.shape,
+            inputs=inputs,
+        )
+    return list(nodes.values())
+
+
+def _node(key: str, **facts: Any) -> dict[str, Any]:
+    empty: dict[str, Any] = dict(module="", line="", handles=[], backend="", partition=None, shape="", inputs=[])
+    return {"id": key, **empty, **facts}
+
+
+def _accuracy(report: DelegationReport) -> dict[str, Any] | None:
+    """Return the SQNR of each layer in the order of their modules as the part "accuracy" of a page.
+
+    Lowering renames nodes, so that only the module says where a layer runs.
+    """
+    place: dict[tuple[str, str], int] = {}
+    where: dict[tuple[str, str], dict[str, None]] = {}
+    for index, row in enumerate(report.rows):
+        place.setdefault((row.method, row.module), index)
+        where.setdefault((row.method, row.module), {})[row.where] = None
+    layers = sorted(report.quantization or (), key=lambda layer: place.get((layer.method, layer.module), -1))
+    if not layers:
+        return None
+    rows = [
+        {
+            "module": layer.module,
+            "operator": layer.operator,
+            "line": layer.source,
+            "backend": ", ".join(where.get((layer.method, layer.module), ())),
+            "local": finite_decibels(layer.sqnr),
+            "accumulated": finite_decibels(layer.inputs_sqnr),
+            "wrong": False,
+            "why": "",
+        }
+        for layer in layers
+    ]
+    note = (
+        "Dots are the result of each layer against the float program, the line is its inputs: a dot far below the line "
+        "is a layer that loses accuracy."
+    )
+    words = {"own": "result", "whole": "inputs", "title": "Layers by module", "note": note}
+    return {"rows": rows, "culprit": None, **words}
 
 
 def _tables(report: DelegationReport) -> list[dict[str, Any]]:
@@ -47,24 +179,30 @@ def _tables(report: DelegationReport) -> list[dict[str, Any]]:
         "sample; worst first. It includes the losses of earlier layers: a layer adds a loss of its own if its SQNR is "
         "below that of its inputs."
     )
-    calls = [
-        (
-            *(row.operator, row.node, row.where, row.module, row.source, row.method),
-            _reasons(row.reasons) if row.where == "edgecore" else "",
-        )
-        for row in report.rows
-    ]
-    marked = [index for index, row in enumerate(report.rows) if row.where == "edgecore"]
     # fmt: off
     return [
         table("Not delegated", ["#calls", "operator", "not delegated because"], groups),
-        table("Mutable buffers", ["buffer", "#bytes", "held by", "methods", "not held because"], buffers),
+        table("Mutable buffers", ["buffer", "#bytes", "@held by", "methods", "not held because"], buffers),
         table("Quantization", ["method", "module", "operator", "node", "scheme", "SQNR", "of its inputs", "source"],
               layers, note),
-        table("All operators", ["operator", "node", "runs on", "module", "source", "method", "not delegated because"],
-              calls, marked=marked),
+        table("Memory", ["method", "arena", "#bytes", "#lower bound, bytes", "#tensors", "#tensors in their memory"],
+              [(row.method, row.name, row.size, row.bound, len(row.boxes), row.shared) for row in report.memory]),
     ]
     # fmt: on
+
+
+def _short(operator: str) -> str:
+    """Return `add` for `aten.add.Tensor`."""
+    parts = operator.split(".")
+    return parts[1] if len(parts) > 1 else operator
+
+
+def _id(method: str, node: str) -> str:
+    return f"{method}/{node}"
+
+
+def _partition(row: ReportRow) -> str:
+    return "" if row.partition is None else f"number {row.partition}"
 
 
 def _reasons(reasons: tuple[tuple[str, str], ...], nothing: str = "no backend was asked") -> str:
@@ -75,4 +213,4 @@ def _arena(report: ArenaReport) -> dict[str, Any]:
     tensors = [
         (", ".join(box.nodes), "", "", box.offset, box.size, box.first, box.last) for box in report.boxes if box.size
     ]
-    return arena(f"{report.method}, {report.name}", report.steps, tensors)
+    return arena(f"{report.method}, {report.name}", report.steps, tensors, unit="step")

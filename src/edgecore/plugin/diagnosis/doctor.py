@@ -182,7 +182,7 @@ def _provider(backend: InstalledBackend) -> entry_points.Provider:
 
 
 def _reinstall(provider: entry_points.Provider) -> str:
-    """Return the command that installs the package again, as an editable installation if it was one."""
+    """Return the command that installs the package again: editable, if the installed package is editable."""
     # Format of `direct_url.json`: https://packaging.python.org/en/latest/specifications/direct-url/
     try:
         origin = json.loads(provider.read("direct_url.json") or "{}")
@@ -209,7 +209,8 @@ def _check_copies(provider: entry_points.Provider) -> Iterator[Finding]:
     used = f"version {version} in {location} is used; it hides {hidden}"
     if any(folder == location for _, folder in others):
         broken = f"{used}: an installation was interrupted"
-        # The interrupted installation left two copies, and `pip uninstall` removes only one of them: run it twice.
+        # An interrupted installation has left two copies. `pip uninstall` removes only one copy per run, so run it
+        # twice.
         reinstall = f"pip uninstall --yes {provider.distribution} && pip install {provider.distribution}"
         yield Finding("one version", False, broken, f"pip uninstall --yes {provider.distribution}; {reinstall}")
         return

@@ -78,7 +78,7 @@ def installed(seconds: float = STEP_SECONDS) -> tuple[list[InstalledBackend], di
     """
     providers = [provider for provider in registry.providers_here() if not registry.excluded_by(provider)]
     trials = mark_broken(providers, seconds)
-    # `Trial.printed` has the output of a package. Printing it again here would spoil the output of the command.
+    # `Trial.printed` already contains the package's output. Printing it here, too, would spoil the command's output.
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         listed = registry.installed()
     keys = [(provider.name, provider.distribution) for provider in providers]
@@ -109,7 +109,7 @@ def backends(seconds: float) -> list[InstalledBackend]:
 
 
 def mark_broken(providers: Sequence[Provider], seconds: float) -> list[Trial]:
-    """Call the hook of each package in a child; mark packages that fail as broken, so that they are not imported."""
+    """Call the hook of each package in a child. Mark a package as broken if this fails, so that it is not imported."""
     trials = run([Task("hook", provider) for provider in providers], seconds)
     for provider, trial in zip(providers, trials):
         if trial.problem:

@@ -96,7 +96,7 @@ def explain(message: str, reinstall: str, distribution: str) -> tuple[str, str]:
 
 
 def _package_of(library: str) -> str:
-    """Return the command that installs a library, or that searches for the system package with it."""
+    """Return the command that installs a library, or that searches for the system package that contains it."""
     name = library.rpartition("/")[2]
     for start, command in _PACKAGES.items():
         if name.startswith(start):

@@ -1,7 +1,7 @@
 """Find the entry points of installed packages: groups `edgecore.backends`, `edgecore.kernels`, `edgecore.commands`.
 
-The result is the same as from `importlib.metadata.entry_points`, in the same order. But to import `importlib.metadata`
-takes several times as long as to load a small file. So this module reads `entry_points.txt` itself if packages are
+The result is the same as from `importlib.metadata.entry_points`, in the same order. But importing `importlib.metadata`
+takes several times as long as loading a small file. So this module reads `entry_points.txt` itself if packages are
 plain folders. Format: https://packaging.python.org/en/latest/specifications/entry-points/
 
 There is one difference: if Python itself added the current directory to `sys.path`, it is skipped, and plugins are not
@@ -155,7 +155,7 @@ def _implicit_entries() -> list[int]:
         return implicit
     try:
         here = os.getcwd()
-    except OSError:  # the current directory was removed
+    except OSError:  # the current directory no longer exists
         return implicit
     if by_module and sys.path[0] == here:
         implicit.insert(0, 0)
@@ -166,7 +166,7 @@ def _implicit_entries() -> list[int]:
 
 
 def _runs_module() -> bool:
-    """Return True for `python -m MODULE`, False if MODULE is a folder or archive, whose spec is called `__main__`."""
+    """Return True for `python -m MODULE`; False if MODULE is a folder or archive: then its spec is named `__main__`."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name != "__main__"
 
@@ -180,7 +180,8 @@ def searched() -> list[str]:
 def _distributions() -> Iterator[tuple[str, str, Reader]]:
     """Yield (normalised name, entry of `sys.path`, reader of metadata files) of each installed distribution."""
     # This module does the same as Python's own PathFinder, which searches the folders of `sys.path`. If another finder
-    # provides distributions, too (an editable installation may add one), importlib.metadata has to ask all finders.
+    # also provides distributions (an editable installation may add such a finder), let importlib.metadata ask all
+    # finders.
     builtin = "_frozen_importlib_external"
     if any(hasattr(finder, "find_distributions") and finder.__module__ != builtin for finder in sys.meta_path):
         yield from _of_importlib(searched())

@@ -47,7 +47,7 @@ class Pool(Protocol):
 
 
 class LocalPool:
-    """Runs steps in processes of this machine: several compilations at the same time, but one measurement alone."""
+    """Runs steps in processes of this machine: several compilations at the same time, but only one measurement."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs

@@ -86,7 +86,7 @@ def _check_packages(step: Step, wanted: list[str]) -> None:
 
 
 def _has(place: Path, files: dict[str, tuple[str, str]]) -> bool:
-    """Return True if this node has all `files` with equal content below `place`, as on a disk that nodes share."""
+    """Return True if this node has all `files` with equal content below `place`, for example on a shared disk."""
     return all(file_digest(place / name) == digest for name, (_, digest) in files.items())
 
 
@@ -121,7 +121,7 @@ class Driver:
         answered.set()
 
     def watch(self) -> None:
-        """Exit when the cluster does not answer, or, with a message, when no node can run a waiting step."""
+        """Exit if the cluster does not answer; exit with a message if no node can run a waiting step."""
         while True:
             time.sleep(_CHECK_SECONDS)
             answered = threading.Event()
@@ -196,7 +196,7 @@ def _put(path: str, digest: str) -> Any:
     return ray.put(Path(path).read_bytes())
 
 
-_put_once = cache(_put)  # a cache of stored files by path and digest: a changed file is stored again
+_put_once = cache(_put)  # cached by path and digest, so that a changed file is stored again
 
 
 def _first_line(error: Exception) -> str:

@@ -47,7 +47,7 @@ def _check_reachable(address: str) -> None:
 
 
 class RayPool:
-    """Runs steps on the nodes of a Ray cluster, in the same processes as on this machine. Ray chooses the nodes.
+    """Runs steps on the nodes of a Ray cluster, each step in its own process, like `LocalPool`. Ray chooses the nodes.
 
     Args:
         address: `HOST:PORT` of the cluster.

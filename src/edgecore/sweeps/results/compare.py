@@ -1,4 +1,4 @@
-"""Compare two sweeps: regressions first, then improvements, then cells (combinations) of only one sweep."""
+"""Compare two sweeps: regressions first, then improvements, then cells that only one sweep has."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Change:
 def compare_sweeps(old: Sequence[CellResult], new: Sequence[CellResult]) -> list[Change]:
     """Compare the cells of two sweeps by name.
 
-    A difference counts if it exceeds 1 % of bytes or cycles, 10 % of a time, 0.001 of an accuracy or of the delegated
-    share, or 1 dB of an SQNR.
+    A difference counts if it exceeds 1 % of bytes or cycles, 10 % of a time, 0.001 in an accuracy or in the delegated
+    share, or 1 dB in an SQNR.
 
     Returns:
         The differences: the regressions first, each group with the largest first.

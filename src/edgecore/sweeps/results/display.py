@@ -1,15 +1,18 @@
-"""Show a sweep on the terminal: its plan, the running steps, the failures, and the number of steps left."""
+"""Show a sweep on the terminal: its plan, the running steps, the failures, and the time left."""
 
 from __future__ import annotations
 
+import sys
 import time
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from edgecore.devtools.printable import printable
+from edgecore.progress import duration
 from edgecore.sweeps.plan import SweepPlan
 from edgecore.sweeps.results.result import GOOD
 from edgecore.sweeps.step import Step, StepResult
@@ -17,18 +20,23 @@ from edgecore.sweeps.step import Step, StepResult
 _SHOWN = 8
 """Maximum number of running steps in the live list."""
 
+_WIDTH = 40
+"""Width of the bar in characters."""
+
 
 class Display:
-    """Prints the plan and failures on stderr. If stderr is a terminal, also shows a live list of the running steps."""
+    """Prints the plan and failures on stderr. If stderr is a terminal, also shows the time left and running steps."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True, highlight=False)
         self.running: dict[Step, float] = {}
         self.done = self.failed = self.left = 0
+        self.since = time.monotonic()
+        self.seconds = 0.0
         self.live = Live(console=self.console, get_renderable=self._lines, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Display:
-        if self.console.is_terminal:
+        if sys.stderr.isatty():
             self.live.start()
         return self
 
@@ -39,8 +47,10 @@ class Display:
 
     def planned(self, plan: SweepPlan, known: int, seconds: float, unknown: int) -> None:
         """Print the number of cells, how many have a stored result, and the estimated seconds of the others."""
+        self.done = self.failed = 0
+        self.since, self.seconds = time.monotonic(), seconds
         missing = len(plan.cells) - known
-        estimate = f", about {_duration(seconds)} by earlier results" if seconds else ""
+        estimate = f", about {duration(seconds)} by earlier results" if seconds else ""
         without = f" ({unknown} without an estimate)" if unknown and missing else ""
         names = [
             dict.fromkeys(getattr(cell.build, part) for cell in plan.cells) for part in ("model", "backend", "recipe")
@@ -65,14 +75,17 @@ class Display:
     def _print(self, text: str) -> None:
         self.console.print(Text(printable(text)), soft_wrap=True)
 
-    def _lines(self) -> Text:
+    def _time_left(self) -> str:
+        """Return the time left: by the steps that are done, before the first one by earlier results."""
+        passed = time.monotonic() - self.since
+        if self.done:
+            return f", about {duration(passed / self.done * self.left)}"
+        return f", about {duration(max(0.0, self.seconds - passed))}" if self.seconds else ""
+
+    def _lines(self) -> Group:
         now = time.monotonic()
-        lines = [f"{self.done} done, {self.failed} not ok, {self.left} left"]
+        bar = ProgressBar(max(1, self.done + self.left), self.done, width=_WIDTH)
+        lines = [f"{self.done} done, {self.failed} not ok, {self.left} left{self._time_left()}"]
         for step, since in list(self.running.items())[:_SHOWN]:
-            lines.append(f"  {step.kind:<5} {printable(step.name)}  {_duration(now - since)}")
-        return Text("\n".join(lines))
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+            lines.append(f"  {step.kind:<5} {printable(step.name)}  {duration(now - since)}")
+        return Group(bar, Text("\n".join(lines)))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgecore.errors import EdgecoreError
-from edgecore.pipeline.save import write_files
+from edgecore.files import write_files
 
 SCHEMA = "edgecore.sweep.v1"
 RESULTS = "results.jsonl"
@@ -110,6 +110,13 @@ class SweepResult:
 
     def __str__(self) -> str:
         return table(self.rows)
+
+    def _repr_html_(self) -> str:
+        """Return the page for a notebook."""
+        from edgecore.html import frame
+        from edgecore.sweeps.results.page import sweep_page
+
+        return frame(sweep_page(self.rows, self.folder.resolve().name))
 
     def save(self) -> None:
         """Write `results.jsonl`, `results.csv` and `index.html` into the folder.

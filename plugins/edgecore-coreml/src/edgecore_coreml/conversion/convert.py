@@ -74,7 +74,7 @@ def _convert(program: ExportedProgram, options: CoreMLOptions, target: str, pale
     passes = ct.PassPipeline()
     if any(node.target in _ROUNDING for node in program.graph.nodes):
         passes.remove_passes({"common::divide_to_multiply"})
-    if palettes:  # before coremltools changes weights
+    if palettes:  # insert it first, because other passes change weights
         passes.insert_pass(0, PASS)
         passes.set_options(PASS, {"config": palette_config(palettes)})
     model = ct.convert(
@@ -118,7 +118,7 @@ def _states(program: ExportedProgram, names: Sequence[str]) -> tuple[State, ...]
     """
     states = []
     for buffer in mutable_buffers(program):
-        state = re.sub(r"\W", "_", buffer.name)  # coremltools' naming
+        state = re.sub(r"\W", "_", buffer.name)  # as coremltools names states
         if state not in names:
             raise CompileError(f"coremltools made no state of the buffer {buffer.name}; its states: {', '.join(names)}")
         dtype = str(buffer.initial.dtype).removeprefix("torch.")
@@ -145,7 +145,7 @@ def _inputs(program: ExportedProgram, options: CoreMLOptions) -> list[Any] | Non
 
 
 def _outputs(program: ExportedProgram) -> list[Any]:
-    """Return the types of the outputs: the program's dtypes, even if Core ML computes in others."""
+    """Return the types of the outputs: the program's dtypes, even if Core ML computes in other dtypes."""
     import coremltools as ct
 
     vals = {node.name: node.meta["val"] for node in program.graph.nodes if node.op != "output"}

@@ -38,7 +38,7 @@ def _register_replacements() -> None:
         lstm(context, scripted)
         context.add(tuple(context[name] for name in scripted.outputs), node.name)
 
-    # coremltools needs one dtype for tensor and values of index_put, but takes a float16 state for float32.
+    # coremltools needs one dtype for tensor and values of index_put, but assumes float32 for a float16 state.
     @register_torch_op(torch_alias=["index_put"], override=True)  # type: ignore[untyped-decorator]
     def _index_put(context: Any, node: Any) -> None:
         x, values = (context[node.inputs[place]] for place in (0, 2))

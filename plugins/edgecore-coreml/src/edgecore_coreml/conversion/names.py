@@ -57,9 +57,9 @@ def _names(program: ExportedProgram) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _readers(value: Node) -> Iterator[tuple[Node, Node]]:
-    """Yield (node, argument) for each fx node that reads a weight, directly or after dequantizing or moving it."""
+    """Yield (node, argument) for each fx node that reads a weight, directly or dequantized, viewed or permuted."""
     for user in value.users:
         if user.target in STORED or user.target in _MOVES:
-            yield from _readers(user) if user.args[0] is value else ()  # excludes readers of scales
+            yield from _readers(user) if user.args[0] is value else ()  # skip a node that reads `value` as scales
         else:
             yield user, value

@@ -74,7 +74,8 @@ def table_weight(indices: torch.Tensor, tables: torch.Tensor) -> torch.Tensor:
 
     Args:
         indices: Integers [d0, d1, ...].
-        tables: Floating point [t0, t1, ..., 2**bits, 1]; t0 divides d0, and each table serves d0 / t0 indices of dim 0.
+        tables: Floating point [t0, t1, ..., 2**bits, 1]; t0 divides d0, and each table is used for d0 / t0 indices of
+            dim 0.
     """
     groups = [torch.arange(size) // (size // count) for size, count in zip(indices.shape, tables.shape, strict=False)]
     return tables[(*torch.meshgrid(*groups, indexing="ij"), indices.long())].squeeze(-1).float()

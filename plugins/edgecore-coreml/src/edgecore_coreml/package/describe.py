@@ -18,7 +18,7 @@ _PRECISIONS = ("FLOAT32", "FLOAT16")
 
 
 def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
-    """Describe a blob in lines; if its model has several functions, only the function that the blob calls.
+    """Describe a blob in lines; of a model with several functions, describe only the one that the blob calls.
 
     Args:
         blob: A packed folder, or a reference to a packed folder in the named data.

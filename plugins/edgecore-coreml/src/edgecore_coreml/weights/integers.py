@@ -70,7 +70,8 @@ def _is_depthwise(node: Node) -> bool:
 def _elements(shape: torch.Size, group: int) -> int | None:
     """Return the number of elements of a weight's row (index of dim 0) that share a scale; None for a whole row.
 
-    It is the smallest whole number of dim 1's indices, >= `group`, that divides the row: blocks must be of equal size.
+    A block consists of all elements at some adjacent indices of dim 1. Its size is the smallest that is >= `group` and
+    divides the row, because all blocks must have equal sizes.
     """
     inner = math.prod(shape[2:])
     counts = [count for count in range(1, shape[1]) if shape[1] % count == 0 and count * inner >= group]
@@ -125,7 +126,7 @@ def _rounded(rows: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Tenso
 
 
 def _best_scales(rows: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return each row's scale [rows, 1]: of candidates that clip large values, the one of least squared error."""
+    """Return each row's scale [rows, 1]: the candidate with the least squared error; some clip large values."""
     magnitude = rows.abs().amax(1, keepdim=True).clamp(min=SMALLEST_SCALE)
     smallest, best = torch.full_like(magnitude, torch.inf), magnitude
     for step in _STEPS[bits]:

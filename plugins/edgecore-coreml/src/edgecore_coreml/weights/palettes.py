@@ -1,8 +1,8 @@
 """Palettes store weights as indices into a table of values, which the recipe `palette4` chooses by k-means.
 
-The recipe replaces the weights of the exported program by values of the tables, so that the program, run in PyTorch,
-computes with the stored weights, and marks the calls that read them. The conversion to Core ML finds the marks, and
-stores tables and indices.
+The recipe replaces the weights of the exported program by values of the tables, so that PyTorch, too, computes with the
+stored weights. It marks the calls that read these weights. The conversion to Core ML finds the marks, and stores tables
+and indices.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def palettes_of(partition: PartitionView) -> dict[str, Palette]:
 
 
 def palette_config(palettes: Mapping[str, Palette]) -> Any:
-    """Return the configuration with which coremltools stores the values that the recipe chose, without choosing others.
+    """Return the configuration that makes coremltools store the recipe's values instead of choosing its own.
 
     Args:
         palettes: Name of a weight's placeholder -> its palette.

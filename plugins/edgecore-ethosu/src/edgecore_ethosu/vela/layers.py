@@ -22,7 +22,8 @@ class OperatorEstimate:
     """Vela's estimates for one operator.
 
     Attributes:
-        cycles: Cycles of the operator, including waiting for memory. Their sum is `VelaReport.total_cycles`.
+        cycles: Cycles of the operator, including waiting for memory. All operators together take
+            `VelaReport.total_cycles`.
         npu_cycles: Cycles in which the NPU computes.
         multiplications: Number of multiply-accumulate operations.
     """

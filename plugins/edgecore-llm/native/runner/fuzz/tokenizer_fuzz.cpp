@@ -78,7 +78,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (tokenizer.read(content, "file", error).ok() && tokenizer.read_settings(text, text, "folder", error).ok()) {
       use(tokenizer, text);
     }
-    HuggingFaceTokenizer other;  // tokenizer without read_settings, because most fuzzed texts are no valid settings
+    HuggingFaceTokenizer other;  // without read_settings, because few fuzzed texts are valid settings
     if (other.read(content, "file", error).ok()) use(other, text);
   }
   return 0;

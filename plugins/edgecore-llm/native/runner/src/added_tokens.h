@@ -1,4 +1,4 @@
-// Tokens that are searched in a text before it is encoded: special tokens, and tokens added to a vocabulary.
+// Tokens that are searched for in a text before it is encoded: special tokens, and tokens added to a vocabulary.
 #ifndef EDGECORE_LLM_ADDED_TOKENS_H_
 #define EDGECORE_LLM_ADDED_TOKENS_H_
 
@@ -15,7 +15,7 @@ struct AddedToken {
   std::string content;
   int32_t id = -1;
   bool is_special = false;
-  bool is_normalized = false;   // true: the token is searched in the text after normalization
+  bool is_normalized = false;   // true: search for the token after the text is normalized
   bool is_single_word = false;  // true: a match has no word characters next to it
   bool eats_left = false;       // true: a match includes the white space in front of it
   bool eats_right = false;
@@ -33,7 +33,7 @@ class AddedTokens {
   void add(const AddedToken &token, const std::string &spelling);
 
   // Divides a text into added tokens and texts between them, without empty ones. The leftmost token is found first; of
-  // tokens with the same start, the longest. Special tokens stay text unless `specials`.
+  // tokens with the same start, the longest. Special tokens are treated as text unless `specials` is true.
   void split(const std::string &text, bool specials, std::vector<TextPart> &parts) const;
 
  private:

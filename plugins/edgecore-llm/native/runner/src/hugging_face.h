@@ -45,7 +45,7 @@ class HuggingFaceTokenizer final : public Tokenizer, private MergeRules {
   std::vector<Splitting> pre_tokenizer_;
   bool is_byte_level_ = false;
   std::vector<std::string> spellings_;  // the spelling of each token of the model, by id; empty: no token
-  ByteTable ids_;                       // from spellings to ids
+  ByteTable ids_;                       // maps spellings to ids
   ByteTable pieces_;                    // maps the bytes for which a token stands to its id
   PairTable merges_;
   bool ignores_merges_ = false;  // true: a piece of text that is a token becomes this token, without merges
@@ -56,8 +56,8 @@ class HuggingFaceTokenizer final : public Tokenizer, private MergeRules {
   bool fuses_unknown_ = false;
   std::unordered_map<int32_t, AddedToken> added_;
   std::unordered_map<std::string, int32_t> added_ids_;
-  AddedTokens raw_added_;         // added tokens to search in the text itself
-  AddedTokens normalized_added_;  // added tokens to search in the normalized text
+  AddedTokens raw_added_;         // added tokens to find in the original text
+  AddedTokens normalized_added_;  // added tokens to find in the normalized text
   int32_t begin_id_ = -1;         // the token that the file puts before every text, or -1
 };
 

@@ -10,9 +10,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Finds the vocabulary and the merges in a tokenizer.json, and reads their usual contents itself. Passes to the JSON
-// library what is rare (unusual values in these tables, strings with escapes) and the text around the tables; errors in
-// these parts are ignored here.
+// Finds the vocabulary and the merges in a tokenizer.json, and reads their usual contents itself. Passes the rest to
+// the JSON library: rare values in these tables, strings with escapes, and the text around the tables; errors in these
+// parts are ignored here.
 class Reader {
  public:
   Reader(const std::string &text, ModelTables &tables) : text_(text), tables_(tables) {

@@ -69,7 +69,8 @@ class Translation {
            "\\f";
   }
 
-  // Copies \p{L} and the like. The NAME of a script becomes "sc:NAME", because PCRE2 takes NAME for script extensions.
+  // Copies \p{L} and the like. The NAME of a script becomes "sc:NAME", because PCRE2 interprets NAME as script
+  // extensions.
   const char *read_property() {
     const size_t end = pattern_.find('}', place_);
     size_t begin = place_ + 3;

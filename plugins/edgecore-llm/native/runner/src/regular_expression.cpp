@@ -57,7 +57,8 @@ Status Regex::find_all(const std::string &text, std::vector<Range> &matches, Err
                          options | PCRE2_NO_UTF_CHECK, data.get(), nullptr);
     };
     int found = match(0);
-    // Search again without JIT code if its stack is too small: this is slower, but has its stack on the heap.
+    // If the stack of the JIT code is too small, search without JIT code: this is slower, but has its stack on the
+    // heap.
     if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match(PCRE2_NO_JIT);
     if (found == PCRE2_ERROR_NOMATCH) return {};
     if (found < 0) {

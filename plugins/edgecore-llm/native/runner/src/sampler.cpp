@@ -8,7 +8,7 @@
 namespace edgecore::llm {
 namespace {
 
-constexpr size_t kFirstCandidates = 256;  // top-p first sorts this many of the most probable tokens; rarely needs more
+constexpr size_t kFirstCandidates = 256;  // top-p first sorts this many of the likeliest tokens, and rarely needs more
 
 Status check_range(const char *name, double value, double low, double high, Error &error) {
   if (value >= low && value <= high && !std::isinf(value)) return {};
@@ -121,8 +121,8 @@ void Sampler::truncate(const Sampling &sampling, double largest) {
   const size_t all = scores_.size();
   const size_t count = sampling.top_k == 0 ? all : std::min(static_cast<size_t>(sampling.top_k), all);
   if (sampling.top_p < 1) {
-    // top_p is the share of the probability of top-k's tokens that must be kept. Usually a few tokens suffice: sort
-    // these.
+    // Keep tokens until their probabilities reach the share top_p of the total of top-k's tokens. Usually a few tokens
+    // suffice: sort only these.
     take_largest(count == all ? 0 : count);
     double total = 0;
     if (count == all) {

@@ -25,8 +25,8 @@ std::vector<Span> spans_of(const std::string &text, const std::vector<Range> &ma
   return spans;
 }
 
-// Joins each span (a match, or a text between matches) to the piece before it if `joins(is the span a match, was the
-// one before it)`.
+// Joins a span (a match, or a text between matches) to the piece before it if `joins(is_match, was_match)`; the
+// arguments tell whether the span and the span before it are matches.
 template <typename Joins>
 std::vector<Range> joined(const std::vector<Span> &spans, const Joins &joins) {
   std::vector<Range> pieces;

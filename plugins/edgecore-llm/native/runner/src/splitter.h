@@ -22,7 +22,7 @@ class Pattern {
 
  private:
   std::string literal_;
-  std::unique_ptr<Regex> regex_;  // NULL: literal_
+  std::unique_ptr<Regex> regex_;  // NULL: the pattern is literal_
 };
 
 // A step of a normalizer: Unicode composition (NFC), a text to prepend, or a replacement of matches.

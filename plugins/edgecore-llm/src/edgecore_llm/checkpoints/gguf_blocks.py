@@ -39,6 +39,6 @@ def decode_rows(block: BlockType, rows: NDArray[np.uint8]) -> NDArray[np.float32
     from gguf import GGMLQuantizationType  # part of the extra `compile`
     from gguf.quants import dequantize
 
-    with np.errstate(invalid="ignore", over="ignore"):  # damaged files have invalid scales
+    with np.errstate(invalid="ignore", over="ignore"):  # damaged files may have invalid scales
         values: Any = dequantize(np.array(rows), GGMLQuantizationType[block.name])
     return np.asarray(values, np.float32)

@@ -17,7 +17,7 @@ _FILES = ["*.json", "model*.safetensors", "*.jinja", "tokenizer.model"]
 
 
 def model_path(model: str | Path) -> Path:
-    """Return an existing path, or the cache folder of a model of that name on the Hub; download the model if necessary.
+    """Return the path if it exists, else the cache folder of the Hub's model of that name; download it if necessary.
 
     Raises:
         CheckpointError: The path does not exist, and neither the cache nor the Hub has a model of this name.

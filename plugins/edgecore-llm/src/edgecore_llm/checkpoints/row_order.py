@@ -1,4 +1,4 @@
-"""Order the rows of q and k: RoPE pairs rows i and i + dim / 2 in Hugging Face's files, 2i and 2i + 1 in others."""
+"""Order the rows of q and k: RoPE pairs rows i and i + dim / 2 in Hugging Face's files, 2i and 2i + 1 elsewhere."""
 
 from __future__ import annotations
 

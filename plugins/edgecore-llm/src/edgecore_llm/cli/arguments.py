@@ -102,6 +102,6 @@ class ExportArguments:
         return next(iter(models), None)
 
     def first_present(self, *fields: str) -> str | None:
-        """Return the first option of `fields` that the user gave, as it is written (`--cache-bits`); None if none."""
+        """Return the first option of `fields` that the user gave, in the form `--cache-bits`; None if there is none."""
         present = (name for name in fields if getattr(self, name) is not None and getattr(self, name) is not False)
         return next((f"--{name.replace('_', '-')}" for name in present), None)

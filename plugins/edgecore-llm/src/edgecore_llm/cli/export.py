@@ -161,7 +161,7 @@ def _open(model: str, params: Path | str | None, method: str | None) -> Checkpoi
 
 
 def _options(arguments: ExportArguments, checkpoint: Checkpoint) -> ExportOptions:
-    """Return the options of an export; what the arguments leave out is as in the quantized checkpoint, or a default."""
+    """Return the options of an export; values that the arguments omit are the quantized checkpoint's, or defaults."""
     from edgecore_llm.checkpoints.open import stored_precision
     from edgecore_llm.export import ExportOptions
     from edgecore_llm.model.layers import Precision

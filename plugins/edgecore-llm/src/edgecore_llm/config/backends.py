@@ -58,7 +58,7 @@ class OpenvinoConfig(BackendSection):
 
 
 class TorchaoConfig(Section):
-    """Kernels of torchao."""
+    """Selects kernels of torchao."""
 
     use_torchao_kernels_linear: bool = False
     use_torchao_kernels_tied_embedding: bool = False

@@ -164,7 +164,7 @@ def plan(config: LlmConfig) -> Plan:
         checkpoint=checkpoint,
         repository=REPOSITORIES.get(name),
         params=config.base.params,
-        # The default "llama3" does not restrict the family, because users also leave it for other models.
+        # The default "llama3" does not restrict the family, because users also keep this default for other models.
         family=_FAMILIES[name] if name != "llama3" else None,
         tokenizer=config.base.tokenizer_path,
         output=None if output is None else Path(config.export.output_dir) / output,

@@ -17,7 +17,7 @@ class Section(BaseModel):
 
 
 def _json_text(value: Any) -> Any:
-    """Convert an object to JSON text; check that a text is JSON of an object; other values pass unchanged."""
+    """Convert an object to JSON text; check that a text is a JSON object; other values pass unchanged."""
     if isinstance(value, dict):
         return json.dumps(value)
     if isinstance(value, str):
@@ -104,7 +104,7 @@ class BaseConfig(Section):
 
 
 class ModelConfig(Section):
-    """Options of the decoder's form."""
+    """Options that change the decoder: dtype, attention, cache, vocabulary."""
 
     dtype_override: Literal["fp32", "fp16", "bf16"] = "fp32"
     enable_dynamic_shape: bool = True

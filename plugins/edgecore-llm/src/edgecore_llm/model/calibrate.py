@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from edgecore.sdk import track
 from edgecore_llm.errors import CheckpointError, ConfigError
 from edgecore_llm.model.config import DecoderConfig
 from edgecore_llm.model.decoder import Block, round_up
@@ -66,7 +67,7 @@ def calibrate(
         for start in range(0, len(tokens), length)
     ]
     tables = [rope_table(rope, context) for rope in config.ropes]
-    for index, layer in enumerate(config.layers):
+    for index, layer in enumerate(track(config.layers, "calibrating layers")):
         window, sinks = (layer.window, layer.sinks) if layer.window + layer.sinks < length else (0, 0)
         block = Block(config, window, sinks, round_up(length), Precision())
         fill(block, f"layers.{index}.", reader)

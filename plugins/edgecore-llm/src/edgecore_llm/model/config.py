@@ -106,7 +106,7 @@ def llama3_divisors(
     """Return Llama 3.1's divisors of RoPE frequencies: `factor` for long wavelengths, 1 for short, a blend between."""
     divisors = []
     for pair in range(dims // 2):
-        waves = original_context * theta ** (-2 * pair / dims) / (2 * math.pi)  # wavelengths per original context
+        waves = original_context * theta ** (-2 * pair / dims) / (2 * math.pi)  # wavelengths in the context
         share = min(max((waves - low) / (high - low), 0.0), 1.0)
         divisors.append(1 / ((1 - share) / factor + share))
     return tuple(divisors)

@@ -69,7 +69,8 @@ class Matrix(nn.Module):
         """Yield the content of the buffer `value` in parts.
 
         Args:
-            rows: The weight in parts of some rows. A part that is already quantized must have the bits of this matrix.
+            rows: The weight, divided into parts of several rows. A part that is already quantized must have the bits of
+                this matrix.
         """
         waiting: list[QuantizedMatrix] = []
         for part in rows:

@@ -201,7 +201,8 @@ class PortableDecoder(nn.Module):
 
         Args:
             tokens: int64 [1, T].
-            input_pos: int64 [1], the position of the first token. Earlier calls must have computed all before it.
+            input_pos: int64 [1], the position of the first token. Earlier calls must have computed all positions before
+                it.
         """
         config = self.config
         step = Step(input_pos, tokens.shape[1], self.context, self.form)

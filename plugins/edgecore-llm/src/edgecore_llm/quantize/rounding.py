@@ -19,7 +19,7 @@ def quantize(weight: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
     """Round a matrix symmetrically to 4 or 8 bits.
 
     8 bits: the largest magnitude of a group becomes 127. 4 bits: the integers lie in [-8, 7]. Each candidate scale
-    gives integers, and the integers give a least-squares scale; the scale with the smallest squared error is taken.
+    gives integers, and the integers give a least-squares scale; the scale with the smallest squared error is chosen.
     Scales may be negative, so that the value of largest magnitude can become -8.
 
     Args:

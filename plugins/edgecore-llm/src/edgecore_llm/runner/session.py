@@ -258,7 +258,8 @@ class Session:
             max_new_tokens: Maximum length of the answer.
             sampling: How tokens are chosen.
             ignore_eos: Continue after an end-of-text token.
-            vocabulary: Number of ids of the tokenizer; larger ids are never chosen. 0 for all rows of the output layer.
+            vocabulary: Number of ids of the tokenizer; only ids below it are chosen. 0 for all rows of the output
+                layer.
             keep: If the context is full, `shift` drops the oldest tokens after the first `keep`. None: raise an error
                 if the answer does not fit into the context.
 

@@ -23,7 +23,8 @@ def graph_of(model: bytes) -> BlobGraph:
         FormatError: The model is damaged.
     """
     try:
-        # Refuse XML document types, whose entities may expand endlessly, and null bytes: UTF-16 could hide a type.
+        # Refuse XML document types, whose entities may expand endlessly. Refuse null bytes, because the search for
+        # document types would miss one in UTF-16.
         if b"<!" in model or b"\0" in model:
             raise ValueError("it has a document type, or is in UTF-16")
         return _read(ElementTree.fromstring(model))
@@ -64,7 +65,7 @@ def _read(root: ElementTree.Element) -> BlobGraph:
         else:
             numbered = _NUMBERED.fullmatch(name)
             key: int | str = int(numbered[1]) if numbered else name
-            # Add the layer's number: OpenVINO may give two layers one name.
+            # Add the layer's number: OpenVINO may give two layers the same name.
             key = f"{name} #{number}" if key in keys else key
             keys.add(key)
             nodes.append(BlobNode(key, kind, read, tuple(computed)))

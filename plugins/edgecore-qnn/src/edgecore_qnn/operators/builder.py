@@ -90,7 +90,7 @@ class Builder:
         return self.array(np.asarray(list(values), np.int64).reshape(len(values)))
 
     def number(self, value: float, like: str = "") -> str:
-        """Add a scalar constant; if the value named `like` is quantized, quantize the scalar exactly to its dtype."""
+        """Add a scalar constant; if the value named `like` is quantized, represent it exactly as a quantized number."""
         scale = self.scales.get(like)
         if scale is None:
             is_mask = self.owner is not None and reaches_softmax(self.owner)

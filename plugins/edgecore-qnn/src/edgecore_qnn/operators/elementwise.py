@@ -42,7 +42,7 @@ def _binary(op_type: str) -> Build:
 
 
 def _operands(b: Builder, left: Any, right: Any, is_quantized: bool = True) -> tuple[str, str]:
-    """Return the names of two operands; a constant or number is quantized like the other operand, if that is computed.
+    """Return the names of two operands; a constant or number is quantized like the computed operand.
 
     With `is_quantized=False` the constant stays floating-point: a scale that covers a mask's numbers is too coarse for
     scores.

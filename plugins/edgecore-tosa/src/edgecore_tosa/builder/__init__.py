@@ -1,1 +1,1 @@
-"""Helpers of `operators`, which lowers fx nodes to TOSA: operator table, graph builder, functions by lookup tables."""
+"""Helpers of `operators`, which lowers fx nodes to TOSA: operator table, graph builder, and lookup tables."""

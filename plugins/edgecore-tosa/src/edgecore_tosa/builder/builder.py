@@ -343,9 +343,9 @@ class Builder:
             # Use CAST, because it takes one operation on an NPU, but RESCALE two.
             return self.emit(Op.CAST, [tensor], tensor.shape, dtype)
         # For INT48, RESCALE's multiplier has only 15 bits; its error of up to 2^-15 is 0.004 steps of the largest int8
-        # weight. A RESCALE by a power of two to INT32, then a second one with 31 bits, would be exact. But for such a
-        # network Arm's compiler Vela estimates 3 to 5 times the cycles, because INT32 results go to memory, and the
-        # SQNR only rises by 0.02 of 55 dB.
+        # weight. A RESCALE by a power of two to INT32, then a second one with 31 bits, would be exact. But for a
+        # network with such a pair Arm's compiler Vela estimates 3 to 5 times the cycles, because INT32 results go to
+        # memory, and the SQNR only rises by 0.02 of 55 dB.
         bits = 16 if tensor.dtype == DType.INT48 else 32
         pairs = [multiplier_and_shift(factor, bits) for factor in (scale if isinstance(scale, Sequence) else [scale])]
         multipliers, shifts = (np.array(column) for column in zip(*pairs, strict=True))

@@ -26,7 +26,7 @@ FRACTION = 128
 
 
 def table(b: Builder, x: Value, function: Function) -> Value:
-    """Apply a function to a quantized value by a lookup table; quantize the result as the current node's.
+    """Apply a function to a quantized value by a lookup table; the result has the quantization of the current node.
 
     From int8 to int8, the table holds every result. Between int8 and int16 in either direction, entries have 16 bits.
     For int16 inputs, TABLE interpolates linearly between 513 entries. Their correction (`_interpolated`) halves the
@@ -49,8 +49,8 @@ def table(b: Builder, x: Value, function: Function) -> Value:
     finer = 1.0 if result.dtype == DType.INT16 else float(FRACTION)
     points = np.nan_to_num(points / (result.step / finer), nan=0.0, posinf=1e9, neginf=-1e9)
     outside = np.abs(points) > LIMIT
-    # Where results leave the 16-bit range between two entries, entries within 16 bits would bend the interpolation:
-    # store half of each entry.
+    # If only one of two adjacent entries exceeds 16 bits, clipping it would bend the interpolation between them: store
+    # half of each entry, so that more of them fit.
     if q.dtype == DType.INT16 and (outside[1:] != outside[:-1]).any():
         points, finer = points / 2, finer / 2
     raw = lookup(b, index, np.rint(points))

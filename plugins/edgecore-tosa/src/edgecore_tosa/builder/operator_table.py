@@ -124,8 +124,8 @@ class TosaTable(OperatorTable[Lower]):
     def inside_only(self, node: Node) -> str | None:
         """Return why a value cannot be an input or output of a partition, or None if it can.
 
-        With only the profile INT, floating-point values cannot cross. With both profiles, dequantized values cannot,
-        because the partition that reads them would not know their scale; but the program's outputs can be such values.
+        With only the profile INT, floating-point values cannot. With both profiles, dequantized values cannot, because
+        the partition that reads them would not know their scale; but the program's outputs can be such values.
         """
         if is_dequantize(node) and any(user.op != "output" for user in node.users):
             return "real numbers that stand for integers"

@@ -11,7 +11,7 @@ from edgecore_tosa.graph.graph import Graph, Operator, Tensor
 
 
 def assign_unwritten(graph: Graph, calls: Sequence[Node], tensors: Mapping[Node, Tensor]) -> None:
-    """Assign each fx node for which no operator was written to the operators that compute it too.
+    """Assign each fx node without an operator of its own to operators of other nodes that also compute it.
 
     If an operator's result is the node's tensor, the node is assigned to that operator: for example a quantize node to
     the convolution before it. Any other node, such as a dequantize node, is assigned to the operators of its users.

@@ -36,7 +36,7 @@ def tabulated(b: Builder) -> Value:
 
 
 def _unary(real: Real | None) -> Callable[[Builder], Value]:
-    """Return the function that lowers an operator: to a table if it is quantized, by `real` in floating point."""
+    """Return the function that lowers an operator: to a lookup table if quantized, with `real` in floating point."""
 
     def lower(b: Builder) -> Value:
         assert b.node is not None

@@ -37,7 +37,7 @@ _CLOSED = {"gt": "ge", "lt": "le"}
 
 
 def _written(b: Builder, name: str, left: Tensor, right: Tensor) -> Tensor:
-    """Emit the comparison `name`, such as "gt", of two tensors of one dtype; return its boolean result."""
+    """Emit the comparison `name`, such as "gt", of two tensors of the same dtype; return its boolean result."""
     op, is_exchanged, is_inverted = _OPERATORS[name]
     result = b.compute(op, right, left) if is_exchanged else b.compute(op, left, right)
     return b.compute(Op.LOGICAL_NOT, result) if is_inverted else result
@@ -86,7 +86,7 @@ def _compared_with_number(name: str) -> Lower:
 
 
 def _limit(q: Quantization, number: float, name: str) -> int:
-    """Return the least (or greatest) integer that fulfils a comparison; if none does, one beyond all values."""
+    """Return the least (or greatest) integer that fulfils a comparison; if none does, a number beyond all values."""
     integers = np.arange(q.low, q.high + 1)
     reals = (integers - q.zero_point).astype(np.float32) * np.float32(q.step)
     compare: dict[str, Callable[[Any, Any], Any]] = {

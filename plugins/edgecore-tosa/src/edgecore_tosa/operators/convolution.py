@@ -78,7 +78,8 @@ def exact_padding(size: int, kernel: int, stride: int, dilation: int, before: in
     """Return (padding at the end, elements to crop) for one dim of a convolution or pooling.
 
     TOSA requires that size + before + after - dilation * (kernel - 1) - 1 is a multiple of the stride, and PyTorch
-    ignores the remainder of that division. So this remainder is taken off the padding, or else off the image.
+    ignores the remainder of that division. So this remainder is subtracted from the padding, or, if the padding is
+    smaller, cropped from the image.
     """
     rest = (size + before + after - dilation * (kernel - 1) - 1) % stride
     return max(after - rest, 0), max(rest - after, 0)
@@ -277,7 +278,7 @@ def _check_linear(query: NodeQuery) -> str | None:
 
 
 def constant_bias(query: Query) -> str | None:
-    """Return a reason if the bias of a layer is not a constant; None if it is one or missing."""
+    """Return a reason if the bias of a layer is not a constant; None if it is constant or missing."""
     bias = query.argument("bias")
     return "its bias is not a constant" if bias is not None and not query.is_constant(bias) else None
 

@@ -84,7 +84,7 @@ def _indexed(indices: list[Node | None]) -> list[tuple[int, Node]]:
 
 
 def _gather(b: Builder) -> Value:
-    """Gather with an index per element (constant): move the dim to the end, and treat all other dims as batches."""
+    """Gather with a constant index per element: move the dim to the end, and treat all other dims as batches."""
     x, dim = b.convert(b.input(), b.quantization), b.argument("dim") % len(b.shape)
     known = b.constant_of(b.argument("index"))
     assert known is not None

@@ -40,7 +40,7 @@ class Norm:
     """A norm of a tensor: (x - mean) / sqrt(mean of squared differences + eps).
 
     Attributes:
-        axes: The dims of the tensor over which averages are taken.
+        axes: The dims of the tensor over which x is averaged.
         count: Number of elements per average.
         eps: Number that is added to the mean of the squares.
         is_centred: False for an RMS norm, which does not subtract the mean.

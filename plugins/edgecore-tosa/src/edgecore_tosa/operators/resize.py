@@ -49,7 +49,7 @@ class Axis:
 
     @property
     def factor(self) -> int | None:
-        """The number of result rows per input row; None if it is not whole."""
+        """The number of result rows per input row; None if it is not an integer."""
         return self.count // self.size if self.count % self.size == 0 and self.up % self.down == 0 else None
 
     @property
@@ -166,7 +166,7 @@ def _blur_weights(factor: int) -> list[int]:
 
 
 def _blurred(b: Builder, x: Value, image: Tensor, rows: int, columns: int) -> Value:
-    """Interpolate by whole factors without RESIZE: repeat pixels, then average them by a depthwise convolution.
+    """Interpolate by integer factors without RESIZE: repeat pixels, then average them by a depthwise convolution.
 
     The results equal RESIZE's. Beyond the border, the first and last pixels are repeated.
     """

@@ -77,7 +77,7 @@ class _Exponentials:
 
     def _interpolated(self, b: Builder, step: float, width: float) -> Tensor:
         """Return exponentials interpolated in a table; the relative error (width / 512)**2 / 16 is at most 2**-13.6."""
-        reach = min(width, step * 65536)  # no difference is larger
+        reach = min(width, step * 65536)  # differences are at most step * 65536
         factor = max(reach / 65536 / step, 2.0**-16)
         shifted = b.compute(Op.ADD, self.differences(b), round(reach / step / 2))
         if 65536 / factor >= 2**31:  # clamp differences beyond the table, which would exceed 32 bits
@@ -85,7 +85,7 @@ class _Exponentials:
         index = b.rescale(shifted, 1 / factor, DType.INT16)
         points = np.exp((np.arange(ENTRIES) / (ENTRIES - 1) - 1) * reach)
         if reach == width:
-            points[0] = 0.0  # entry 0 serves all differences below the range, which may be many: add 0
+            points[0] = 0.0  # entry 0 is also read for all smaller differences, maybe many: add 0
         curvature = (reach / (ENTRIES - 1)) ** 2 / 16
         wide = lookup(b, index, np.rint(points * (1 - curvature) * 2**15))
         return shift_right(b, wide, 15 + 7 - self.bits)

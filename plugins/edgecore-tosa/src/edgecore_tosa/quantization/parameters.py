@@ -126,7 +126,7 @@ class Parameters:
             sources = node.all_input_nodes if node.target in JOINS else [node.args[0]]
             first, *others = map(self._meaning, sources)  # type: ignore[arg-type]  # all elements of `sources` are nodes
             is_one = all(other == first for other in others) and (first is None or first.axis is None)
-            return first if is_one else None  # refuse scales along dim `axis`: moving data might move it
+            return first if is_one else None  # refuse scales along dim `axis`: a permute might move this dim
         return None
 
 

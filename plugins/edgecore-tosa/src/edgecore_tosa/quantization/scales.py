@@ -69,7 +69,7 @@ class Quantization:
         return min(max(round(real / self.step) + self.zero_point, self.low), self.high)
 
     def real(self, integers: Array) -> Array:
-        """Dequantize an array of integers to float64; the array has the dim `axis`."""
+        """Dequantize an array of integers to float64; `axis` is a dim of the array."""
         scales = np.array(self.scale)
         if self.axis is not None:
             scales = scales.reshape([-1 if dim == self.axis else 1 for dim in range(integers.ndim)])

@@ -1,5 +1,5 @@
-// Gives operator calls that only ExecuTorch's partitioner writes the names of this backend's operators. Replaces pairs
-// of calls by one call where this backend has an operator for the pair, and ExecuTorch's registry has none.
+// Renames operator calls that only ExecuTorch's partitioner writes: they get the names of this backend's operators.
+// Replaces a pair of calls by one call if this backend has an operator for the pair and ExecuTorch's registry has none.
 #include "ops/aliases.h"
 
 #include <map>
@@ -71,7 +71,7 @@ void replace_aliases(Graph *graph) {
     if (call.name == "dim_order_ops._clone_dim_order.default") {
       call.name = "aten.clone.default";
     } else if (call.name == "dim_order_ops._to_dim_order_copy.default") {
-      call.name = "aten._to_copy.default";  // has one more argument, an order of dims, which _to_copy ignores
+      call.name = "aten._to_copy.default";  // its last argument, an order of dims, is ignored
     } else if (call.name == "aten.max_pool2d_with_indices.default") {
       drop_indices(*graph, uses, &call);
     }

@@ -1,4 +1,4 @@
-// Replaces operator calls that ExecuTorch's compiler writes by calls of operators in this backend's table.
+// Replaces operator calls in ExecuTorch's blobs with calls of operators that this backend's table has.
 #ifndef EDGECORE_VULKAN_OPS_ALIASES_H_
 #define EDGECORE_VULKAN_OPS_ALIASES_H_
 
@@ -6,8 +6,8 @@
 
 namespace edgecore::vulkan {
 
-// Replaces calls that ExecuTorch writes by equal operators of this backend's table with other names or arguments, and
-// pairs of calls by one operator that computes the pair.
+// Replaces calls in ExecuTorch's blobs with calls of equivalent operators in this backend's table, which have other
+// names or arguments. Replaces pairs of calls with one call that computes both.
 void replace_aliases(Graph *graph);
 
 }  // namespace edgecore::vulkan

@@ -26,7 +26,8 @@ struct Requantization {
 };
 
 // The last step of a layer: each number is clamped to a range (NaN stays NaN), then a tensor of the same shape is
-// added. Only results in whole vectors of four can have this. Integer results have no addend and no upper limit.
+// added. Only results that are written in whole vectors of four elements can have this step. Integer results have no
+// addend and no upper limit.
 struct Finish {
   double low = -kNoLimit, high = kNoLimit;
   std::optional<Tensor> addend;
@@ -34,7 +35,7 @@ struct Finish {
 
   // Returns true if sums of this many products must be computed in parts to be exact (shaders/layer.glsl).
   bool splits(int64_t products) const { return integers.has_value() && products > kExactProducts; }
-  // Appends the push constants of requantization, which integer shaders read after all others.
+  // Appends the push constants of requantization, which integer shaders read after all other push constants.
   void append_to(std::vector<uint32_t> *push) const {
     if (!integers.has_value()) return;
     push->insert(push->end(), {integers->in_zero, integers->out_zero, integers->in_scale, integers->inverse});
@@ -45,7 +46,8 @@ constexpr int64_t kPanel = 32;  // number of columns of a panel of weights (shad
 
 constexpr int64_t whole_vectors(int64_t elements) { return (elements + 3) / 4 * 4; }
 
-// How a shader reads its tensors (shaders/access.glsl): its variant, the tensors to bind, and true if as texel buffers.
+// How a shader reads its tensors (shaders/access.glsl): its variant, the tensors to bind, and whether these are texel
+// buffers.
 struct Access {
   std::string shader;
   std::vector<Tensor> read;

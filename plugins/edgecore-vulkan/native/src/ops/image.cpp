@@ -48,7 +48,7 @@ void dispatch_image(const Call &call, const std::string &shader, const char *kin
 
 struct Window {
   std::array<int64_t, 2> kernel = {}, stride = {}, padding = {}, dilation = {1, 1};
-  bool rounds_up = false;  // ceil_mode: also count a last window that extends past the padding
+  bool rounds_up = false;  // ceil_mode: also compute a last window that extends past the padding
 };
 
 // Reads the arguments kernel, stride and padding, with which all pooling operators begin.
@@ -67,7 +67,7 @@ int64_t pooled_size(const Call &call, const Window &window, size_t dim, int64_t 
       size + 2 * padding - window.dilation[dim] * (window.kernel[dim] - 1) - 1 + (window.rounds_up ? stride - 1 : 0);
   if (room < 0) call.damaged("its window is larger than its input");
   int64_t count = room / stride + 1;
-  // Do not count a window that would start after the image and its leading padding.
+  // Leave out a window that would start after the image and its leading padding.
   if (window.rounds_up && (count - 1) * stride >= size + padding) --count;
   return count;
 }

@@ -40,8 +40,8 @@ void dispatch_norm(const Call &call, const char *kind, std::vector<Tensor> writt
                 {weight.is_present ? 1u : 0u, bias.is_present ? 1u : 0u});
 }
 
-// Tensors for means and inverse standard deviations: `results` have the dtype that the call declares, and the shader
-// writes `written`, which have the dtype of its input.
+// Tensors for means and inverse standard deviations. `results` have the dtypes that the call declares; the shader
+// writes to `written`, which have the dtype of its input.
 struct Statistics {
   Tensor results[2], written[2];
 };

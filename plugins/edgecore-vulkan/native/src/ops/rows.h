@@ -38,7 +38,8 @@ enum class RowVectors : uint8_t { kNone, kTerms, kRows };
 RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows);
 
 // Adds a dispatch of a shader (variant `kind`) that computes a result for each row. The first of `read` is the input.
-// `push` are the push constants that follow the rows' own, `constants` the specialization constants from id 8 on.
+// `push` are the push constants that follow the push constants of the rows, `constants` the specialization constants
+// from id 8 on.
 void dispatch_rows(const Call &call, const char *shader, const char *kind, std::vector<Tensor> written,
                    std::vector<Tensor> read, Rows rows, RowVectors vectors, const std::vector<uint32_t> &push = {},
                    const std::vector<uint32_t> &constants = {});

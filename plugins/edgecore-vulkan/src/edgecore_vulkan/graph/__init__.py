@@ -1,1 +1,1 @@
-"""The graph of operator calls, the form of a partition between edge dialect and blob, and the lowering to it."""
+"""Lower a partition to a graph of operator calls, its form between the edge dialect and the blob."""

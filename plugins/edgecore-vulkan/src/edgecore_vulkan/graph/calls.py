@@ -1,4 +1,4 @@
-"""Define the operator calls of a partition, which passes edit; tensors are objects, and get ids in the blob only."""
+"""Define the operator calls of a partition, which passes edit; tensors are objects, and get ids only in the blob."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TensorValue:
     Attributes:
         shape: The sizes, with symbolic sizes at their maximum.
         dtype: The dtype in the model, such as int64; the delegate may store the tensor in another dtype.
-        constant: The elements of a constant, for a tensor with a `weight` its integers; None for other tensors.
+        constant: The elements of a constant, or its integers if it has a `weight`; None for other tensors.
         memory: Storage and layout, which the pass `layout` chooses, unless an operator prepares the constant.
         memory_object: Number of the memory that tensors of disjoint lifetimes share; negative if not shared.
         weight: Integers and scales of a weight that the model dequantizes; None for other tensors.

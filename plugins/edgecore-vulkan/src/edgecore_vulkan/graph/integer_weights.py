@@ -70,7 +70,7 @@ def aligned(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def weight_of(node: Any, constant: Callable[[Node], torch.Tensor | None]) -> IntegerWeight | None:
-    """Return the weight that a dequantize node computes from constants; None for other nodes, or zero points not 0.
+    """Return the weight that a dequantize node computes from constants; None for other nodes and nonzero zero points.
 
     Args:
         node: An argument of a call.

@@ -1,7 +1,7 @@
 """List operators of executorch 1.5's Vulkan delegate, with their dtypes, and where tensors may be stored.
 
-A memory is a pair of storage and layout. If an entry has one set of memories for all inputs, the inputs of a call must
-be in one memory; results with the same set share that memory. `EXTRA` is for edgecore's delegate.
+A memory is a pair of storage and layout. If an entry has one set of memories for all inputs, all inputs of a call must
+be in the same memory; results with the same set are in that memory, too. `EXTRA` is for edgecore's delegate.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Entry:
     Attributes:
         dtypes: Supported dtypes of input tensors; a tuple has a set per argument.
         memories: Supported memories of input tensors, except constants that the operator prepares itself.
-        parameters: Supported memories of the inputs after the first; None: as the first.
-        result_dtypes: Dtypes of results; None: as those of the inputs.
-        result_memories: Supported memories of each result; None: as those of the inputs. If the sets of inputs and
+        parameters: Supported memories of the inputs after the first; None: the memories of the first.
+        result_dtypes: Dtypes of results; None: the dtypes of the inputs.
+        result_memories: Supported memories of each result; None: the memories of the inputs. If the sets of inputs and
             first result are equal, both are in the same memory.
         resizes: The sizes of tensors may change between runs.
         high_rank: Tensors may have more than 4 dims.
@@ -274,7 +274,7 @@ def fits_texture(shape: tuple[int, ...], layout: Layout, limits: tuple[int, int,
 def possible_memories(
     call: Call, profile: Profile, layouts: Set[Layout] = WRITTEN
 ) -> list[tuple[list[TensorValue], Memories]]:
-    """Return groups of a call's tensors that need one memory (storage and layout), each with its possible memories.
+    """Return groups of a call's tensors that need the same memory (storage, layout), each with its possible memories.
 
     Constants that the operator prepares itself are in no group, but limit the possible memories.
     """

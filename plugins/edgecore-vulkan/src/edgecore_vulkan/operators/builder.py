@@ -110,7 +110,7 @@ class Builder:
         return evaluated(node, self._constants) if constant is None else constant
 
     def weight(self, node: Any) -> TensorValue:
-        """Return the weight of a layer; for a dequantized constant, it keeps the integers and scales."""
+        """Return the weight of a layer; if it is a dequantized constant, keep its integers and scales."""
         if node not in self._weights:
             weight = weight_of(node, self._constants)
             if weight is None:
@@ -136,7 +136,7 @@ class Builder:
     def keep_exact(self, kernel: TensorValue, bias: TensorValue | None) -> None:
         """Keep a convolution's weight of few elements, and its bias, in float32 for ExecuTorch's delegate.
 
-        The delegate's shader supports float32 weights with float16 inputs, but needs weight and bias in one dtype.
+        The delegate's shader supports float32 weights with float16 inputs, but needs weight and bias in the same dtype.
         """
         if not (self.profile.is_stock and self.profile.force_fp16 and _is_few(kernel)):
             return

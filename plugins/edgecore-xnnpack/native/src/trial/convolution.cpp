@@ -10,7 +10,7 @@ namespace edgecore::xnnpack::trial {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr size_t kMaxEdge = 40;  // the test each_tile uses at most this many pixels, and output channels
+constexpr size_t kMaxEdge = 40;  // maximum number of pixels, and of output channels, in the test each_tile
 
 struct Window {
   uint32_t height, width, stride, dilation, padding;
@@ -198,8 +198,8 @@ void run_windows(Trial *trial, const LayerTypes &types, const std::vector<Window
   }
 }
 
-// Tests 2x2 convolutions whose numbers of output pixels leave every possible remainder for the last tile of pixels,
-// with more input channels than a kernel multiplies at a time (64 bytes). A last tile of one row is a special case: AMX
+// Tests 2x2 convolutions whose numbers of output pixels make the last tile of pixels have every possible size. They
+// have more input channels than a kernel multiplies at a time (64 bytes). A last tile of one row is a special case: AMX
 // kernels have a separate loop for it.
 void run_last_tiles(Trial *trial, const LayerTypes &types) {
   const bool is_full = trial->extent == Extent::kFull;
@@ -273,8 +273,8 @@ void transposed(Trial *trial, const LayerTypes &types) {
       false, true);
 }
 
-// Tests convolutions with each fp32 tile, with numbers of pixels and output channels around the edges of the tiles: 1x1
-// (GEMM), 3x3 in two groups (indirect GEMM), and transposed.
+// Tests 1x1 convolutions (GEMM), 3x3 convolutions in two groups (indirect GEMM), and transposed convolutions with each
+// fp32 tile. The numbers of pixels and output channels are below, at and above the sizes of the tiles.
 void each_tile(Trial *trial, const LayerTypes &types) {
   const size_t step = trial->extent == Extent::kFull ? 1 : trial->extent == Extent::kQuick ? 37 : 203;
   size_t index = 0;

@@ -1,6 +1,6 @@
-// Trials (tests) of XNNPACK's kernels: run every kind of kernel that the delegate can use on small shapes, and compare
-// the results with a reference that is computed in double precision from the definition of the operation. A family is
-// an operation with the types of its inputs and outputs.
+// Trials (tests) of XNNPACK's kernels: run, on small shapes, every kind of kernel that the delegate can use, and
+// compare the results with a reference that is computed in double precision from the definition of the operation. A
+// family is an operation with the types of its inputs and outputs.
 //
 // The reference does not imitate XNNPACK's computation. Where a kernel rounds, either the inputs are chosen so that the
 // rounding is exact (with dynamic quantization, every element is an integer multiple of its row's scale), or the
@@ -24,13 +24,14 @@ enum class Extent {
 // The result of the tests of one family (an operation with the types of its inputs and outputs).
 struct Outcome {
   std::string family;
-  uint64_t cases = 0;  // shapes that were run
+  uint64_t cases = 0;  // number of shapes that were run
   uint64_t errors = 0;
   std::string first_error;   // text about the first error: shape, element's index, wrong number, reference
   bool unsupported = false;  // true if XNNPACK has no such kernels for this processor
 };
 
-// The running test of one family: draws random inputs, compares results with the reference, and counts in `outcome`.
+// The running test of one family: draws random inputs, compares results with the reference, and records cases and
+// errors in `outcome`.
 class Trial {
  public:
   explicit Trial(Extent trial_extent) : extent(trial_extent) {}
@@ -51,7 +52,7 @@ class Trial {
   // Compares a quantized output with `expected`, limited to the numbers that the type can represent. `steps` is the
   // allowed difference in multiples of the output's scale.
   void compare_steps(const std::string &shape, const Tensor &got, const std::vector<double> &expected, double steps);
-  // Records that XNNPACK could not run a graph: it has no such kernels for this processor, or (by `status`) failed.
+  // Records why XNNPACK could not run a graph, as `status` tells: no such kernels for this processor, or an error.
   void add_failure(const std::string &shape, xnn_status status);
   void add_error(const std::string &text);
 

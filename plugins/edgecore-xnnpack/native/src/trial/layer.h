@@ -20,7 +20,7 @@ struct Weights {
   Tensor filter;
   Tensor bias;
   std::vector<double> filter_numbers;  // filter as real numbers, in the order of its elements
-  std::vector<double> bias_numbers;    // by output channel
+  std::vector<double> bias_numbers;    // bias as real numbers, one per output channel
 };
 
 // Scales and zero points of a statically quantized layer. `requantization` is approximately

@@ -49,7 +49,7 @@ struct MatmulResult {
   std::vector<double> sums, magnitudes;  // magnitudes: for each sum, the sum of its products' absolute values
 };
 
-// Multiplies `a` [rows, inputs] by the matrix `b`, which has any strides, and adds `bias` unless it is null.
+// Multiplies `a` [rows, inputs] by the matrix `b`, which may have arbitrary strides, and adds `bias` unless it is null.
 MatmulResult matmul(const double *a, const double *b, size_t rows, size_t inputs, size_t columns, size_t input_stride,
                     size_t column_stride, const double *bias) {
   MatmulResult result;
@@ -151,7 +151,7 @@ void run_layers(Trial *trial, const LayerTypes &types, bool is_dynamic) {
   }
 }
 
-// Tests linear layers with each fp32 tile, with numbers of outputs around the edges of the tiles.
+// Tests linear layers with each fp32 tile, with numbers of outputs below, at and above the tiles' numbers of columns.
 void each_tile(Trial *trial) {
   constexpr LayerTypes kTypes = {xnn_datatype_fp32, xnn_datatype_fp32, xnn_datatype_fp32, false};
   const size_t step = trial->extent == Extent::kFull ? 1 : trial->extent == Extent::kQuick ? 7 : 31;
@@ -173,7 +173,7 @@ void run_scales(Trial *trial, const LayerTypes &types) {
     LayerScales scales = scales_of(types, 3, layer.inputs);
     scales.requantization = ratio;
     LayerTypes plain = types;
-    if (types.filter == xnn_datatype_qcint8) plain.filter = xnn_datatype_qint8;  // exact scale, per tensor
+    if (types.filter == xnn_datatype_qcint8) plain.filter = xnn_datatype_qint8;  // one scale, which is exact
     run_layer(trial, plain, 3, layer, false, scales);
   }
   LayerScales scales;

@@ -28,8 +28,8 @@ Tensor declare(xnn_datatype type, const Dims &dims) {
   return tensor;
 }
 
-// Compares each element i of the output with the input element at index source(i), or, if this index is past the end of
-// the input, with the bytes `fill` of one padding element.
+// Compares each element i of the output with the input element at index source(i). If this index is past the end of the
+// input, element i must have the bytes `fill` of a padding element.
 template <typename Source>
 void compare_moved(Trial *trial, const std::string &shape, const std::vector<uint8_t> &input, const Tensor &output,
                    const std::vector<uint8_t> &fill, Source source) {

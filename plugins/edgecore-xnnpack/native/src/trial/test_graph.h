@@ -23,11 +23,11 @@ std::string shape_text(const Dims &dims);
 struct Tensor {
   xnn_datatype type = xnn_datatype_fp32;
   Dims dims;
-  float scale = 1;            // qint8, quint8, qint32
+  float scale = 1;            // scale of qint8, quint8 and qint32
   int32_t zero = 0;           // zero point of qint8, quint8, qint32 and 4-bit weights
   size_t channel_dim = 0;     // index of the dim along which each channel (or each block of a channel) has a scale
-  std::vector<float> scales;  // qcint8, qcint32, qcint4
-  std::vector<uint16_t> block_scales;  // qbint4: bf16, [channels, blocks]
+  std::vector<float> scales;  // scales of the channels of qcint8, qcint32 and qcint4
+  std::vector<uint16_t> block_scales;  // qbint4: scales as bf16, [channels, blocks]
   size_t block = 0;                    // qbint4: number of elements in a block
   size_t nonbatch_dims = 0;            // qdint8
   std::vector<uint8_t> bytes;
@@ -90,7 +90,7 @@ class TestGraph {
   xnn_status status_ = xnn_status_success;
   std::vector<Argument> arguments_;
   std::vector<std::unique_ptr<GuardedMemory>> constants_;
-  bool at_start_ = false;  // in the last run
+  bool at_start_ = false;  // true if the last run placed buffers right after a guard page
 };
 
 }  // namespace edgecore::xnnpack::trial

@@ -115,7 +115,7 @@ def _value(values: Mapping[int, _ValueText], number: int) -> str:
 
 
 def graph_of(blob: Buffer) -> BlobGraph:
-    """Return the nodes of a blob, with their values by number.
+    """Return the nodes of a blob, which refer to values by number.
 
     Raises:
         FormatError: The blob is damaged.

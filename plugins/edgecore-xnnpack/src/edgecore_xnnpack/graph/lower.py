@@ -206,7 +206,7 @@ class Lowering:
         return zero_points is not None and bool(np.any(self.numbers(zero_points)))
 
     def numbers(self, value: Any) -> Any:
-        """Return an argument, a number or a constant node, as an array."""
+        """Return an argument (a number or a constant node) as an array."""
         return np.asarray(self._tensors[value].detach().numpy() if isinstance(value, Node) else value)
 
     def scales(self, node: Any) -> Array | None:
@@ -240,7 +240,7 @@ class Lowering:
         return value
 
     def has_value(self, node: Node) -> bool:
-        """Return True if the node has been lowered; `probe` lowers no other nodes than one and its inputs."""
+        """Return True if the node has been lowered; `probe` lowers only one node and its inputs."""
         return node in self._values
 
     def argument(self, name: str) -> Any:
@@ -309,7 +309,7 @@ class Lowering:
         """Append an operation to the subgraph.
 
         Args:
-            kind: The class in `schema.graph` of the node.
+            kind: The node's class in `schema.graph`.
             inputs: Values that the operation reads.
             shape: Shape of the output.
             rule: The layouts (channels first or last) that the operation supports.

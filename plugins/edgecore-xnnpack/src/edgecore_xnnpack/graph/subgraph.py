@@ -143,7 +143,7 @@ class SubgraphValue:
 
 
 class QuantizePerToken:
-    """Kind of an operation that marks a tensor for dynamic quantization, which `passes/quantize.py` replaces.
+    """Kind of an operation that marks a tensor for dynamic quantization; `passes/quantize.py` replaces the mark.
 
     In XNNPACK, only linear layers and convolutions with integer weights can read a dynamically quantized tensor.
     """
@@ -161,7 +161,7 @@ class SubgraphNode:
     """An operation that becomes a node of the blob.
 
     Attributes:
-        kind: The class in `schema.graph` of the node, or `Alias`, or `QuantizePerToken`.
+        kind: The node's class in `schema.graph`, or `Alias`, or `QuantizePerToken`.
         rule: Layout constraint of the operation.
         attributes: The fields of the node, except value ids. Fields with one number per dimension
             (`layout.BY_DIMENSION`) are in ATen's order of dimensions until `passes/layout.py` assigns layouts.

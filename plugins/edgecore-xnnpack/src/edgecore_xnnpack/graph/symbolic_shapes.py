@@ -5,11 +5,11 @@ symbol a number. A graph is lowered once per sample, and `merge` compares the re
 five becomes fixed. A tensor size that differs becomes a `SymbolicSize`, which XNNPACK infers at run time. If anything
 else differs (operation, attribute, constant), the call is not supported.
 
-Assumption: a number that depends on a size at all differs between two samples. The k-th symbol is sampled at its upper
-bound plus 0, 1, 2, 67 * k and 1021 * k. Sums and products with constants, and remainders by any divisor, differ at the
-step of 1. A floor division by d differs if d is at most 1021 * k. Two symbols that are equal by chance in the first
-three samples differ in the others, because each symbol has its own k. Samples above the bound are harmless: bounds
-only say how much memory to reserve.
+Assumption: a number that depends on a size differs between at least two samples. The k-th symbol is sampled at its
+upper bound plus 0, 1, 2, 67 * k and 1021 * k. Sums and products with constants, and remainders by any divisor, differ
+at the step of 1. A floor division by d differs if d is at most 1021 * k. Two symbols that are equal by chance in the
+first three samples differ in the others, because each symbol has its own k. Samples above the bound are harmless:
+bounds only say how much memory to reserve.
 
 The assumption fails, with wrong results or an error at run time, for a number that is equal in all samples but not
 for all sizes: `min(size, 8)` if the upper bound is 8 or more, or a special case for small sizes such as 1. Lowerings
@@ -114,7 +114,7 @@ class SizeDependent(Exception):
 def merge(subgraphs: Sequence[Subgraph]) -> Subgraph:
     """Merge the subgraphs that a program was lowered to for several samples of its symbolic sizes.
 
-    The result is the first subgraph, in which tensor sizes that differ between the subgraphs are a `SymbolicSize`.
+    The result is the first subgraph, in which a `SymbolicSize` replaces each tensor size that differs.
 
     Raises:
         SizeDependent: The subgraphs differ in anything else.
@@ -138,7 +138,7 @@ def merge(subgraphs: Sequence[Subgraph]) -> Subgraph:
 
 
 def _join(same: dict[SubgraphValue, tuple[SubgraphValue, ...]], values: tuple[SubgraphValue | None, ...]) -> None:
-    """Record that `values`, one per sample, are the same tensor; make sizes that differ symbolic in the first value."""
+    """Record that `values`, one per sample, are the same tensor; give the first a symbolic size where sizes differ."""
     first = values[0]
     if first is None:
         return
@@ -169,7 +169,7 @@ def _equal(a: SubgraphValue, b: SubgraphValue) -> bool:
 
 
 def _compare(ops: tuple[SubgraphNode, ...], same: dict[SubgraphValue, tuple[SubgraphValue, ...]]) -> None:
-    """Check that `ops`, one per sample, are the same operation; make sizes that differ symbolic in the first one."""
+    """Check that `ops`, one per sample, are the same operation; give the first a symbolic size where sizes differ."""
     op = ops[0]
     name = op.kind.__name__
     if any((other.kind, other.rule, len(other.inputs)) != (op.kind, op.rule, len(op.inputs)) for other in ops):

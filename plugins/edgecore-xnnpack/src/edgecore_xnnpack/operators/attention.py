@@ -51,10 +51,10 @@ def _check_attention(query: Query) -> str | None:
 def _attention(low: Lowering, node: Node) -> SubgraphValue:
     """Emit softmax(scale * q k^T + mask) v.
 
-    If the mask of a row is -inf everywhere, the result of this row must be 0, as in ATen, but its softmax is NaN. So
-    scores are clamped to finite numbers, which avoids NaN, and the result of such a row is multiplied by 0 (`_seen`).
-    In grouped-query attention, query heads that share a key head become rows of the same matmul. If the delegate keeps
-    the KV caches, an attention node is emitted instead.
+    If the mask of a row is -inf everywhere, the result of this row must be 0, as in ATen, but the softmax of its scores
+    is NaN. So scores are clamped to finite numbers, which avoids NaN, and the result of such a row is multiplied by 0
+    (`_seen`). In grouped-query attention, query heads that share a key head become rows of the same matmul. If the
+    delegate keeps the KV caches, an attention node is emitted instead.
     """
     key, value = low.argument("key"), low.argument("value")
     caches = _caches(low, key, value)

@@ -33,7 +33,7 @@ class Geometry:
     """Stride, padding, dilation and groups of a convolution. Each tuple has a number per spatial dimension.
 
     Attributes:
-        padding: Zeros both at the start and at the end.
+        padding: Number of zeros added at the start, and again at the end.
         output_padding: Elements added at the end of the result of a transposed convolution.
     """
 

@@ -78,9 +78,9 @@ def _check_quantized_input(query: Query) -> str | None:
 
 
 def _pad_groups(low: Lowering, value: SubgraphValue, weight: Array, scales: Array) -> tuple[SubgraphValue, Array]:
-    """Fill each group of the input and of the weight up to a multiple of `BLOCK` elements with zeros.
+    """Pad each group of the input and of the weight with zeros to a multiple of `BLOCK` elements.
 
-    The range of a row of inputs includes 0 already, so that its scale and zero point stay as they are.
+    The zeros do not change the scale and zero point of an input row, whose range always includes 0.
     """
     rows, groups = scales.shape
     group = weight.shape[1] // groups

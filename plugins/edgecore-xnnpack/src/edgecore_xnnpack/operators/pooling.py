@@ -65,7 +65,7 @@ def _pooling(
 
 
 def max_pooling(low: Lowering, value: SubgraphValue, shape: Shape, kernel: Shape) -> SubgraphValue:
-    """Emit the maximum of each window of size `kernel`; the stride is `kernel` too."""
+    """Emit the maximum of each window of size `kernel`; the stride is equal to `kernel`."""
     return _pooling(low, g.MaxPooling2d, value, shape, kernel, kernel, (0, 0, 0, 0))
 
 

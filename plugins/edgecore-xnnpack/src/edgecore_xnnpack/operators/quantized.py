@@ -72,7 +72,7 @@ def _check_dynamic(query: Query) -> str | None:
     limits = [argument(node, arg.name) for arg in arguments if arg.name.startswith("quant_")]
     if argument(node, "dtype") != torch.int8 or limits not in ([-128, 127], []):
         return "dynamic quantization to another type than int8"
-    ends = [node]  # becomes the list of dequantize nodes that use the result of `node`
+    ends = [node]  # set below to the dequantize nodes that use the result of `node`
     if node.target in _CHOOSE:
         ends = [user for item in node.users for user in item.users]
     ends = [user for end in ends for user in (end.users if end.target in _QUANTIZE else [end])]
@@ -96,7 +96,7 @@ def _feeds_layers(dequantize: Node, query: Query) -> bool:
 
 
 def _is_convolution(node: Node) -> bool:
-    """Return True for a convolution of sequences or images that is not depthwise, if its parameters are per image."""
+    """Return True for a convolution of sequences or images, not depthwise, whose input has a scale for each image."""
     if node.target is not aten.convolution.default or node.meta["val"].dim() not in (3, 4):
         return False
     has_groups = not argument(node, "transposed") and argument(node, "groups") > 1

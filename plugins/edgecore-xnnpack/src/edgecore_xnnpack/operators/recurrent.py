@@ -88,7 +88,8 @@ class GruCell(Cell):
     """A GRU: r, z = sigmoid(gates); n = tanh(input + r * state); h = n + z * (h - n)."""
 
     def inputs(self, low: Lowering, sequence: SubgraphValue) -> SubgraphValue:
-        # A GRU's gates r and z add both biases here; gate n multiplies its state bias by r, so `step` adds that.
+        # For a GRU's gates r and z, add both biases here. Gate n multiplies its state bias by r, so `step` adds this
+        # bias.
         bias = self.input_bias.copy()
         inner = 2 * len(bias) // 3
         bias[:inner] += self.state_bias[:inner]

@@ -115,7 +115,7 @@ def _add_leading_dim(low: Lowering, value: SubgraphValue) -> SubgraphValue:
 def _drop_leading_dim(low: Lowering, value: SubgraphValue) -> SubgraphValue:
     """Remove the leading dimension of size 1 without a reshape node, which cannot infer two symbolic sizes.
 
-    Global average pooling removes dimensions too: without KEEP_DIMS it reduces [..., H, W, C] to [..., C]. So a second
+    Global average pooling can remove dimensions: without KEEP_DIMS it reduces [..., H, W, C] to [..., C]. So a second
     dimension of size 1 is added, the two are moved to the positions of H and W, and each image of one pixel is
     averaged. The average of one number is the number itself (its sum times 1/1): infinities and NaN do not change,
     denormals become 0 as in all of XNNPACK's operations, and -0 becomes 0.
@@ -127,7 +127,7 @@ def _drop_leading_dim(low: Lowering, value: SubgraphValue) -> SubgraphValue:
 
 
 def _transpose_of(low: Lowering, value: SubgraphValue, order: Shape) -> SubgraphValue:
-    """Emit a transpose node, also where only dimensions of size 1 move and `low.permute` would emit a reshape."""
+    """Emit a transpose node even if only dimensions of size 1 move, for which `low.permute` would emit a reshape."""
     if order == tuple(range(len(order))):
         return value
     return low.emit(g.StaticTranspose, [value], tuple(value.shape[i] for i in order), FIRST, perm=order)

@@ -39,7 +39,7 @@ def convert_to_fp16(subgraph: Subgraph, everything: bool) -> None:
     A subgraph in which no convolution or matmul (`HEAVY`) would be converted does not change, because only these
     operations are faster in fp16.
     Constants beyond the range of fp16, such as the -inf of a mask, and finite limits of clamps become -65504 or 65504.
-    Operations on integers do not change. Linear layers whose inputs are quantized at run time write fp32 also if the
+    Operations on integers do not change. Linear layers whose inputs are quantized at run time write fp32 even if the
     model computes in fp16: XNNPACK's kernels that write fp16 are 1.5 to 5 times as slow on x86.
 
     Args:
@@ -77,10 +77,11 @@ def _masks(subgraph: Subgraph) -> set[SubgraphValue]:
 class _Fp16Converter:
     """Converts a subgraph, operation by operation.
 
-    A value is wide if it may exceed the range of fp16. Wide are: results of `WIDE` kinds; inputs that reach a softmax,
-    since masks have numbers such as the minimum of fp32; and results of operations that only read wide values, such as
-    an average of squares. An operation that reads a wide value stays in fp32, and so does a softmax of fp32 numbers. If
-    an operation also reads other values, its result is not wide, such as the product at the end of a normalization.
+    A value is wide if it may exceed the range of fp16. These values are wide: results of `WIDE` kinds; inputs that
+    reach a softmax, since masks have numbers such as the minimum of fp32; and results of operations that read only wide
+    values, such as an average of squares. An operation that reads a wide value stays in fp32, and so does a softmax of
+    fp32 numbers. The result is not wide if the operation also reads other values, as the product at the end of a
+    normalization does.
 
     Attributes:
         fp16_values: Maps fp32 values of the original subgraph to the fp16 values that replace or copy them.
@@ -163,7 +164,7 @@ class _Fp16Converter:
         return self.fp16_values[value]
 
     def _to_fp32(self, value: SubgraphValue, reader: SubgraphNode) -> None:
-        """Insert a conversion to fp32 before `reader`, the first fp32 reader of `value`, if it exists in fp16 only."""
+        """If `value` exists only in fp16, insert a conversion to fp32 before `reader`, its first fp32 reader."""
         if value in self.pending:
             self.pending.remove(value)
             self.nodes.append(

@@ -25,7 +25,7 @@ def fuse(subgraph: Subgraph) -> None:
 
 
 def _clamp_before_reshapes(subgraph: Subgraph) -> None:
-    """Swap a reshape and the clamp that reads it, if the operation before the reshape can then absorb it."""
+    """Swap a reshape and the clamp that reads it, if the operation before the reshape can then absorb the clamp."""
     producers, uses = subgraph.producers(), subgraph.uses()
     positions = {op: index for index, op in enumerate(subgraph.nodes)}
     for index, op in enumerate(subgraph.nodes):

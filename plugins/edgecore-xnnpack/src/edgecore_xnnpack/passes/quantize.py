@@ -142,9 +142,9 @@ def _add_in_integers(subgraph: Subgraph) -> None:
 
     Identity: clamp(x + a) * b = clamp'(b * x + a * b), where the limits of clamp' are b times the limits of clamp.
     Integers q with scale s represent q * s, so b * x has the integers of x with scale b * s: no operation is needed.
-    This requires that x is the result of an integer convolution or linear layer with no other reader. Its scales of
-    weight, bias and output, and its clamp limits, are multiplied by b. a * b becomes the int8 constant 127 or -127 with
-    scale |a * b| / 127.
+    This requires that x is the result of an integer convolution or linear layer with no other reader. The layer's clamp
+    limits, and its scales of weight, bias and output, are multiplied by b. a * b becomes the int8 constant 127 or -127
+    with scale |a * b| / 127.
     """
     producers, uses = subgraph.producers(), subgraph.uses()
     elided: set[SubgraphNode] = set()
@@ -241,7 +241,7 @@ def _integer_matrix(weight: SubgraphValue) -> SubgraphValue:
 
 
 def _drop_unused_quantization(subgraph: Subgraph) -> None:
-    """Remove the remaining `QuantizePerToken` marks: operations other than layers of integer weights read float32."""
+    """Remove the remaining `QuantizePerToken` marks: operations other than layers with integer weights read float32."""
     unquantized = {op.output: op.inputs[0] for op in subgraph.nodes if op.kind is QuantizePerToken}
     for op in subgraph.nodes:
         op.inputs = [unquantized.get(value, value) for value in op.inputs]
@@ -308,7 +308,7 @@ def _quantize_earlier(subgraph: Subgraph) -> None:
 
 
 def _fold_conversion_pairs(subgraph: Subgraph) -> None:
-    """Remove a dequantize and quantize operation in a row with equal parameters: the result is the same integers."""
+    """Remove adjacent dequantize and quantize operations with equal parameters: together they change no integer."""
     producers, outputs = subgraph.producers(), {value for value, _ in subgraph.outputs}
     replaced: dict[SubgraphValue, SubgraphValue] = {}
     for op in subgraph.nodes:
@@ -369,8 +369,9 @@ def _is_supported(kind: type, inputs: list[Quantization], output: Quantization) 
 def _supports_slope(slope: float, source: Quantization, target: Quantization) -> bool:
     """Return True if the fixed-point kernel of LeakyReLU can represent its two factors.
 
-    The factors are input scale / output scale, and this ratio times the slope: from 2^-8 to 2^7, and the second one
-    below 2^7 by one unit of its 15 bits. `native/src/nodes_unary.cpp` checks the same limits in float32.
+    The factors are input scale / output scale, and this ratio times the slope. Both may be from 2^-8 to 2^7, but the
+    second must be less than 2^7, by at least one unit of its 15 bits. `native/src/nodes_unary.cpp` checks the same
+    limits in float32.
     """
     ratio = np.float32(source.scale) / np.float32(target.scale)
     negative = abs(ratio * np.float32(slope))

@@ -1,6 +1,6 @@
 """The recipes `int4-weights` and `int8-weights`: linear layers with weights of 4 or 8 bits.
 
-A matmul with a constant matrix and a 1 x 1 convolution become linear layers too.
+Matmuls with a constant matrix, and 1 x 1 convolutions, also become linear layers.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _PIXELS = {aten.conv1d.default: "weight", aten.conv2d.default: "weight"}
 
 
 def _make_linear(graph_module: GraphModule, constants: Constants, selects: Selects) -> None:
-    """Replace matmuls and convolutions that compute the same as a linear layer by linear layers."""
+    """Replace matmuls and convolutions by linear layers, if these compute the same."""
     matrices: dict[str | None, Node] = {}
 
     def add_matrix(weight: Node, tensor: torch.Tensor) -> Node:

@@ -86,7 +86,7 @@ def all_nodes(graph: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def list_results(graph: dict[str, Any]) -> None:
-    """Make the results of each delegate, branch and loop one list of tensors, as ExecuTorch's older schema has them."""
+    """Store the results of each delegate, branch and loop as one list of tensors, as in ExecuTorch's older schema."""
     for node in all_nodes(graph):
         is_list = node["target"].startswith("torch.ops.higher_order.") and not node.get("is_hop_single_tensor_return")
         if is_list and all("as_tensor" in output for output in node["outputs"]):
@@ -145,7 +145,7 @@ def _text(module: LoweredBackendModule, serialize: Serialize, weights: bool) -> 
     original = serialize(module.original_module)
     program = json.loads(original.program)
     for entry in program["graph_module"]["module_call_graph"]:
-        if entry["signature"]:  # drop the signature's names: a reader that renames inputs would not find them
+        if entry["signature"]:  # drop names, which a reader that renames inputs could not find
             entry["signature"] |= {"inputs": [], "outputs": []}
     content = {
         "backend_id": module.backend_id,

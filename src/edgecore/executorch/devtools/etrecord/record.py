@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,6 +26,7 @@ from edgecore.executorch.devtools.etrecord.delegates import (
     write_delegates,
 )
 from edgecore.executorch.devtools.etrecord.same_nodes import same_nodes
+from edgecore.files import write_files
 from edgecore.format.etrecord import EDGE, EXPORTED, EtRecordFile, Graph, write_etrecord
 from edgecore.ir.delegate import delegates
 from edgecore.ir.graph import all_calls, operator_name
@@ -206,7 +208,8 @@ class ETRecord:
             graphs[EXPORTED] = _graph(EXPORTED, self.exported_program, full)
         maps = self._maps
         if self._inputs is not None:
-            # ExecuTorch's Inspector expects a value for each output of an operation's delegate, so report one output.
+            # For each operation, ExecuTorch's Inspector expects as many values as its delegate has outputs, so report
+            # one output.
             single = {method: dict.fromkeys(counts, 1) for method, counts in maps[2].items()}
             maps = maps[0], _comparable(maps[1], self._edge), single
         saved = [None if value is None else _saved(value) for value in (self._outputs, self._inputs)]
@@ -225,7 +228,11 @@ class ETRecord:
             CompileError: As for `content`.
             OSError: The file cannot be written.
         """
-        write_etrecord(self.content(weights), path)
+        content = self.content(weights)
+        if hasattr(path, "write"):
+            write_etrecord(content, path)
+        else:
+            write_files({Path(path): lambda file: write_etrecord(content, file)})
 
 
 def generate_etrecord(
@@ -275,7 +282,7 @@ def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, Exported
     """Reduce `delegate_map` to the operations whose values are comparable with the values of their last nodes.
 
     If several operations compute a node, such as a layout copy and a convolution, only the last one has the node's
-    value. Quantizing operations report real values, but their nodes have integers.
+    value. Operations that quantize report floating-point values, but their nodes have integers.
     """
     changed: dict[str, Any] = {}
     for method, calls in delegate_map.items():
@@ -380,8 +387,8 @@ def _add_handles(graph: dict[str, Any], handles: Mapping[str, int], sources: Map
 def _name_unused(graph: dict[str, Any], names: Collection[str]) -> None:
     """Rename each output that no node reads to `getitem_NAME`.
 
-    A program that loads the graph makes a node of such an output. ExecuTorch's Inspector would mistake a node with
-    another name for the operator itself.
+    A tool that loads the graph adds a node for such an output. If this node had another name, ExecuTorch's Inspector
+    would mistake it for the operator itself.
     """
     values = graph["tensor_values"]
     for node in graph["nodes"]:

@@ -15,8 +15,8 @@ from edgecore.ir.torch_compat import OpOverload, schema_of
 def same_nodes(program: ExportedProgram | None, origin: ExportedProgram | None) -> dict[str, str]:
     """Map nodes of `program` to nodes of `origin` that compute the same, with equal operators and equal arguments.
 
-    Each node of `origin` occurs at most once. The map lacks nodes that a pass has changed, and nodes that depend on
-    such a node. It is empty if `origin` writes to tensors, since then equal nodes may read different values.
+    Each node of `origin` occurs at most once. The map lacks nodes that a pass has changed, and nodes that depend on a
+    changed node. It is empty if `origin` writes to tensors, since then equal nodes may read different values.
     """
     if program is None or origin is None or any(_writes(node) for node in origin.graph.nodes):
         return {}
@@ -36,7 +36,7 @@ def _writes(node: Node) -> bool:
 
 
 def _numbers(program: ExportedProgram, known: dict[Any, int]) -> dict[Node, int]:
-    """Number nodes so that nodes of equal value have equal numbers, also across the programs that share `known`."""
+    """Number nodes so that nodes of equal value have equal numbers, even in different programs that share `known`."""
     numbers: dict[Node, int] = {}
     specs = iter(program.graph_signature.input_specs)
     for node in program.graph.nodes:

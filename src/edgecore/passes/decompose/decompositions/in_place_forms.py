@@ -50,7 +50,7 @@ def _diagonal_scatter(value: Tensor, source: Tensor, offset: int = 0, dim1: int 
 
 @decomposes(aten.bernoulli.p, aten.bernoulli.Tensor, aten.bernoulli.default, applies=_uses_the_default_generator)
 def _bernoulli(value: Tensor, p: float | Tensor | None = None, *, generator: None = None) -> Tensor:
-    """Return random zeros and ones: one where a uniform number is below the probability `p` (default: `value`)."""
+    """Return random zeros and ones: 1 where a uniform number is below the probability `p` (default: `value`)."""
     return (torch.rand(value.shape) < (value if p is None else p)).to(value.dtype)
 
 

@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 
 def _ordered_size(node: Node) -> Any:
-    """Return the number of elements that a call of an operator with an argument `dim` orders; it may be symbolic."""
+    """Return the number of elements along `dim` that a call of an operator sorts or ranks; it may be symbolic."""
     shape = argument(node, "self").meta["val"].shape
     return shape[argument(node, "dim")] if shape else 1
 
@@ -28,7 +28,7 @@ def _has_static_size(node: Node) -> bool:
 
 
 def _top(value: Tensor, count: int, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
-    """Return the `count` largest or smallest elements, ordered, and their indices.
+    """Return the `count` largest or smallest elements in order, and their indices.
 
     Booleans are converted to uint8, because PyTorch, which folds constants, has no `topk` for booleans.
     """
@@ -49,8 +49,8 @@ def _stable_sort(
 ) -> tuple[Tensor, Tensor]:
     """Sort with `topk`, then sort the indices of equal elements with `topk` again.
 
-    The second sort is of the integers rank * size + index, where equal elements have the same rank. These integers are
-    distinct, and in the order of the elements.
+    The second step sorts the integers rank * size + index, where equal elements have the same rank. These integers are
+    distinct, and have the order of the elements.
     """
     values, indices = _sort(value, dim, descending)
     size = value.shape[dim] if value.dim() else 1
@@ -101,7 +101,7 @@ def _median(value: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Ten
 
 @decomposes(aten.nanmedian.dim, applies=_has_static_size)
 def _nan_median(value: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the lower of the two middle elements, without NaNs, which are last in the order."""
+    """Return the lower of the two middle elements among those that are not NaN; NaNs sort last."""
     if value.dim() == 0 or not value.is_floating_point():
         return _median(value, dim, keepdim)
     values, indices = _sort(value, dim)

@@ -53,7 +53,7 @@ def _adaptive_average_pool_1d(value: Tensor, output_size: Numbers) -> Tensor:
 
 
 def _adaptive_windows(size: int, count: int) -> tuple[Tensor, Tensor]:
-    """Return the first index of each of `count` adaptive windows over `size` elements, and the index after its last."""
+    """Return the begin and end (exclusive) of each of `count` adaptive windows over `size` elements."""
     index = torch.arange(count)
     start = torch.div(index * size, count, rounding_mode="floor")
     end = torch.div((index + 1) * size + count - 1, count, rounding_mode="floor")
@@ -61,7 +61,8 @@ def _adaptive_windows(size: int, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _windows_of_equal_size(image: Tensor, dim: int, count: int) -> tuple[Tensor, int, Tensor | None]:
-    """Place the adaptive windows along `dim` side by side, so that pooling with a stride of their size applies.
+    """Place the adaptive windows along `dim` side by side, so that pooling with a stride equal to their size visits
+    each once.
 
     A window that is smaller than the others repeats its last element. This changes neither the maximum nor its index,
     because the first of equal elements counts.
@@ -107,14 +108,14 @@ def _average_weights(size: int, start: Tensor, end: Tensor, divisor: Tensor) -> 
 
 
 def _gradient_of_average(grad: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Return the gradient of rows @ image @ columns^T, which is an average over windows."""
+    """Return the gradient of an average over windows, which is rows @ image @ columns^T."""
     return rows.to(grad.dtype).t() @ grad @ columns.to(grad.dtype)
 
 
 def average_windows(
     size: int, count: int, kernel: int, stride: int, padding: int, count_include_pad: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return first index, end and divisor of the average of each of `count` windows over `size` elements."""
+    """For each of `count` windows over `size` elements, return its begin, its end, and the divisor of its average."""
     start = torch.arange(count) * stride - padding
     end = torch.clamp(start + kernel, max=size + padding)
     inside = torch.clamp(end, max=size) - torch.clamp(start, min=0)

@@ -76,7 +76,7 @@ _EXTREMA = {"amax": torch.maximum, "amin": torch.minimum}
 
 @decomposes(aten.scatter.reduce)
 def _scatter_with_reduction(value: Tensor, dim: int, index: Tensor, source: Tensor, *, reduce: str) -> Tensor:
-    """Reduce with `scatter_reduce`, in which "add" is called "sum", and "multiply" is called "prod"."""
+    """Reduce with `scatter_reduce`, which names reductions differently: "sum" for "add", "prod" for "multiply"."""
     return value.scatter_reduce(dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
 
 
@@ -117,15 +117,15 @@ def _embedding_bag(
     """Sum, average or take the maximum of the rows of each bag (group of rows), by the bag number of each row.
 
     Returns:
-        The bags; the bag number of each row; the sizes of the bags; for the maximum, the row of the table from which
-        each element of a bag comes. Eager mode skips results that it does not need, so their shapes may differ there.
+        The bags; the bag number of each row; the sizes of the bags; for the maximum, the table row of each element of a
+        bag. Eager mode skips results that it does not need, so their shapes may differ there.
     """
     count = offsets.numel()
     bags = count - 1 if include_last_offset else count
     starts = torch.zeros(indices.numel() + 1, dtype=torch.int64)
     starts = starts.scatter_add(0, offsets.to(torch.int64), torch.ones(count, dtype=torch.int64))
     bag = starts.cumsum(0)[:-1] - 1
-    # Rows outside of all bags (padding, or after the last offset) go into extra bags, which are then dropped.
+    # Rows that belong to no bag (padding, or after the last offset) go into extra bags, which are then dropped.
     target = bag if padding_idx < 0 else torch.where(indices == padding_idx, count, bag)
     sizes = torch.zeros(count + 1, dtype=torch.int64).scatter_add(0, target, torch.ones_like(target))[:bags]
     rows = weight[indices].to(torch.float64 if weight.dtype == torch.float64 else torch.float32)

@@ -30,7 +30,7 @@ _TABLE: dict[OpOverload, tuple[Decomposition, Applies]] = {}
 
 
 def decomposition_of(node: Node) -> Decomposition | None:
-    """Return the registered function that computes the same as the call `node`, or None."""
+    """Return the decomposition registered for the call `node`, or None."""
     function, applies = _TABLE.get(node.target, (None, None)) if isinstance(node.target, OpOverload) else (None, None)
     return function if applies is not None and applies(node) else None
 
@@ -145,7 +145,7 @@ def _cumprod(value: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tenso
 
 
 def _count_below(value: Tensor, boundaries: Tensor, right: bool) -> Tensor:
-    """Count, for each element of `value`, the smaller `boundaries`; with `right`, also the equal ones.
+    """For each element of `value`, count the `boundaries` that are smaller or, with `right`, equal.
 
     `boundaries` is sorted along its last dim. A NaN in `value` counts as greater than all boundaries, because every
     comparison with NaN is False.
@@ -178,7 +178,7 @@ def _searchsorted(
 
 @decomposes(aten.bilinear.default)
 def _bilinear(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Compute out_o = x^T W_o y + b_o: one linear layer gives x^T W_o for all o; its product with y is summed."""
+    """Compute out_o = x^T W_o y + b_o: a linear layer gives x^T W_o for all o, then products with y are summed."""
     outputs, left, right = weight.shape
     rows = torch.nn.functional.linear(first, weight.permute(0, 2, 1).reshape(outputs * right, left))
     products = rows.reshape(*first.shape[:-1], outputs, right) * second.unsqueeze(-2)
@@ -205,7 +205,7 @@ def _round_to_decimals(value: Tensor, *, decimals: int) -> Tensor:
 
 @decomposes(aten.copysign.Tensor)
 def _copysign(value: Tensor, sign: Tensor) -> Tensor:
-    """Give a tensor the signs of another; the sign of the reciprocal distinguishes 0 and -0."""
+    """Give a tensor's elements the signs of another tensor; the reciprocal's sign distinguishes 0 and -0."""
     dtype = torch.result_type(value, sign)
     dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
     magnitude = value.to(dtype).abs()
@@ -339,7 +339,7 @@ for _operator in _TORCH_DECOMPOSED:  # decompose these gradients: no runtime has
 
 @decomposes(aten.empty_strided.default)
 def _empty_strided(size: Sequence[int], stride: Sequence[int], **options: Any) -> Tensor:
-    """Create a tensor in the default dim order: without values, its strides do not matter."""
+    """Create a tensor in the default dim order; its content is undefined, so the strides do not matter."""
     return torch.empty(size, dtype=options.get("dtype") or torch.get_default_dtype())
 
 
@@ -365,7 +365,7 @@ def _randn_like(value: Tensor, **options: Any) -> Tensor:
 
 @decomposes(aten.randperm.default)
 def _randperm(count: int, **options: Any) -> Tensor:
-    """Order random numbers; their indices are a random permutation."""
+    """Sort random numbers; the indices of the sorted numbers are a random permutation."""
     return torch.topk(torch.rand(count), count).indices.to(options.get("dtype") or torch.int64)
 
 

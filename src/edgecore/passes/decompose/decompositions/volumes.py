@@ -125,7 +125,7 @@ def _transposed(
         options: The arguments of the 2-d convolutions after the bias.
     """
     depth = planes.shape[1]
-    # number of planes by which a phase (every `stride`-th plane) of the result exceeds the input
+    # a phase (every `stride`-th plane) of the result has this many planes more than the input
     extra = -(-size // stride) - 1
     entries: list[list[tuple[int, int]]] = []  # for each phase of the result: (kernel entry, shift in planes)
     for phase in range(stride):
@@ -134,7 +134,7 @@ def _transposed(
     shifts = [shift for phase_entries in entries for _, shift in phase_entries]
     before, after = max(0, -min(shifts)), max(0, max(shifts) + extra)
     planes = _pad_depth(planes, before, after)
-    surplus = before + after - extra  # number of planes by which the padded input exceeds a phase
+    surplus = before + after - extra  # the padded input has this many planes more than a phase
     phases: list[Tensor | None] = []
     for phase_entries in entries:
         starts = [before + shift for _, shift in phase_entries]
@@ -142,8 +142,8 @@ def _transposed(
         kernels = [weight[:, :, entry] for entry, _ in phase_entries]
         phases.append(_convolve(taps, torch.stack(kernels, 2), bias, options) if phase_entries else None)
     computed = next(result for result in phases if result is not None)
-    # A phase of the result (every `stride`-th plane) has no kernel entry if the stride exceeds the kernel: it is the
-    # bias.
+    # If the stride exceeds the kernel, no kernel entry contributes to some phases of the result (a phase is every
+    # `stride`-th plane). Such a phase contains only the bias.
     empty = torch.zeros_like(computed) if bias is None else torch.zeros_like(computed) + bias.view(-1, 1, 1)
     if stride == 1:
         return computed
@@ -241,7 +241,7 @@ def average_pool(
     kernel, steps, pads = (for_each(value, 3) for value in (kernel_size, stride or kernel_size, padding))
     is_integer = not volume.is_floating_point()
     divisors: tuple[int | None, int | None] = (None, None)
-    if is_integer:  # two averages would round twice: sum twice, then divide once
+    if is_integer:  # sum in both steps and divide once, because two averages would round twice
         divisors = (1, 1)
     elif divisor_override is not None:
         divisors = (kernel[1] * kernel[2], kernel[0])

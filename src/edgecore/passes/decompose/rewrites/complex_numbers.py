@@ -49,7 +49,7 @@ def _viewed_parts(editor: Editor, node: Node) -> Node:
 
 @rewrites(aten.complex.default)
 def _complex(editor: Editor, node: Node) -> Node:
-    """Keep `complex(a, b)`, whose readers take a and b instead; torch's decomposition would write into views."""
+    """Keep `complex(a, b)`: its readers will read a and b instead. torch's decomposition would write into views."""
     return node
 
 
@@ -109,7 +109,7 @@ def _transform_of_real_numbers(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten._fft_r2c.default)
 def _transform_of_inner_dims(editor: Editor, node: Node) -> Node:
-    """Replace the transform by a new, contiguous one if its strides in eager mode correspond to no dim order."""
+    """If the result's strides in eager mode match no dim order, replace the call by one with a contiguous result."""
     assert isinstance(node.target, OpOverload)
     return node if dim_order(node.meta["val"]) is not None else editor.call(node.target, *node.args)
 

@@ -19,7 +19,7 @@ aten = torch.ops.aten
 def _attention(editor: Editor, node: Node) -> Node | None:
     """Rewrite attention into a call of edgecore's kernel if the kernel supports it; otherwise let it be decomposed.
 
-    The kernel reads keys and values in place, even from a KV cache whose heads the model repeats.
+    The kernel reads keys and values without copying them, even from a KV cache whose heads the model repeats.
     """
     query, mask = argument(node, "query"), argument(node, "attn_mask")
     key, value = (attention.without_repeated_heads(argument(node, name)) for name in ("key", "value"))
@@ -35,7 +35,7 @@ def _attention(editor: Editor, node: Node) -> Node | None:
 
 
 def _fit(*tensors: Node) -> bool:
-    """Return True if query, key and value agree in floating dtype and batch size, and query heads % key heads is 0."""
+    """Return True if query, key and value have equal float dtypes and batch sizes, and query heads % key heads is 0."""
     query, key, value = (node.meta["val"] for node in tensors)
     if not query.dim() == key.dim() == value.dim() or not query.dtype == key.dtype == value.dtype:
         return False
@@ -62,6 +62,6 @@ KERNEL_REWRITES: Mapping[OpOverload, Rewrite] = REWRITES | {
 def before_backends(rewrites: Mapping[OpOverload, Rewrite]) -> Mapping[OpOverload, Rewrite]:
     """Return the rewrites to use before backends take parts of a program.
 
-    An operator is kept whole only if no backend supports the parts of its decomposition.
+    An operator stays undecomposed only if no backend supports the parts of its decomposition.
     """
     return REWRITES | {target: rewrite for target, rewrite in rewrites.items() if rewrite is _keep}

@@ -29,7 +29,7 @@ struct Metadata {
 Status read_metadata(StringView text, Metadata &metadata, Error &error);
 
 struct ModelOptions {
-  uint32_t threads = 0;  // number of threads of parallel loops, with the calling thread; 0: one per performance core
+  uint32_t threads = 0;  // number of threads of parallel loops, including the calling one; 0: one per performance core
 };
 
 // A loaded file, from which sessions are made. The weights are mapped from the file, once for all sessions.

@@ -19,7 +19,7 @@ struct Sampling {
   double repetition_penalty = 1;  // divides positive logits of recent tokens, multiplies negative logits
   double presence_penalty = 0;    // number subtracted once from the logit of each recent token
   double frequency_penalty = 0;   // number subtracted from the logit of a recent token for each of its occurrences
-  int64_t penalty_window = 64;    // number of last tokens that count for penalties; 0: all
+  int64_t penalty_window = 64;    // number of last tokens that penalties consider; 0: all
   uint64_t seed = 0;              // seed of the random numbers: equal seeds give equal numbers
 };
 

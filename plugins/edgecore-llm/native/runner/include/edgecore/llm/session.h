@@ -17,7 +17,7 @@ struct GenerateOptions {
   size_t max_new_tokens = 128;
   Sampling sampling;
   bool ignore_eos = false;  // true: continue to generate after a token that ends a text
-  size_t vocabulary = 0;    // number of tokens of the tokenizer; larger ids are never chosen; 0: no limit
+  size_t vocabulary = 0;    // number of tokens of the tokenizer; only ids below it are chosen; 0: no limit
 
   // True: if the context is full, shift it (see Session::shift): drop the oldest tokens after the first `keep`. False:
   // refuse an answer that does not fit into the context.
@@ -50,9 +50,9 @@ class Session {
   Status logits(Span<const int32_t> tokens, std::vector<float> &logits, Error &error);
 
   // Appends `prompt` to the sequence, then generates and appends an answer. The answer ends with a token that ends a
-  // text, which `on_token` receives too, or when `options`, `on_token` or `cancel` ends it. Errors: INVALID_ARGUMENT
-  // (prompt and answer do not fit into the context, or a value of the sampling is out of range), and the errors of
-  // append.
+  // text (`on_token` receives this token, too), or earlier by the limits in `options`, by `on_token`, or by `cancel`.
+  // Errors: INVALID_ARGUMENT (prompt and answer do not fit into the context, or a value of the sampling is out of
+  // range), and the errors of append.
   Status generate(Span<const int32_t> prompt, const GenerateOptions &options, const TokenFunction &on_token,
                   Error &error);
 

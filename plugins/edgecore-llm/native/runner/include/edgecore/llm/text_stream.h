@@ -28,7 +28,7 @@ class Utf8Stream {
 class TextStream {
  public:
   // `tokenizer` must outlive the stream. If the first token begins a text (`is_start`), removes the space that the
-  // tokenizer adds there. Leaves special tokens out of the text unless `specials`.
+  // tokenizer adds there. Leaves special tokens out of the text unless `specials` is true.
   explicit TextStream(const Tokenizer &tokenizer, bool is_start = false, bool specials = false);
 
   // Appends a token. Returns the text that it completes.

@@ -35,7 +35,8 @@ class Tokenizer {
   // the text by the tokenizer's pattern exceeds the limits of the search).
   Status encode(StringView text, const EncodeOptions &options, std::vector<int32_t> &tokens, Error &error) const;
 
-  // Returns the text of tokens, without special tokens unless `specials`. Bytes that are not UTF-8 become U+FFFD.
+  // Returns the text of tokens, without special tokens unless `specials` is true. Bytes that are not UTF-8 become
+  // U+FFFD.
   std::string decode(Span<const int32_t> tokens, bool specials = false) const;
 
   // Returns the bytes of a token within a text, perhaps only part of a character; no bytes for an id without a token.

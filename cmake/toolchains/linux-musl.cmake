@@ -1,0 +1,28 @@
+# Included by PROCESSOR-linux-musl.cmake, which sets CMAKE_SYSTEM_PROCESSOR: Linux with the C library musl. The compiler
+# is zig (`pip install ziglang`, or a program `zig` on the PATH), a clang with the headers of many systems.
+set(CMAKE_SYSTEM_NAME Linux)
+find_program(EDGECORE_ZIG zig)
+if(NOT EDGECORE_ZIG)
+  find_program(EDGECORE_PYTHON NAMES python3 python REQUIRED)
+  execute_process(
+    COMMAND "${EDGECORE_PYTHON}" -c "import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).with_name('zig'))"
+    OUTPUT_VARIABLE zig OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE status ERROR_QUIET)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "zig was not found: pip install ziglang, or set EDGECORE_ZIG to the program.")
+  endif()
+  set(EDGECORE_ZIG "${zig}" CACHE FILEPATH "The program zig" FORCE)
+endif()
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES EDGECORE_ZIG)
+set(zig /bin/sh "${CMAKE_CURRENT_LIST_DIR}/zig.sh" "${EDGECORE_ZIG}")
+set(CMAKE_C_COMPILER ${zig} cc -target ${CMAKE_SYSTEM_PROCESSOR}-linux-musl)
+set(CMAKE_ASM_COMPILER ${CMAKE_C_COMPILER})
+set(CMAKE_CXX_COMPILER ${zig} c++ -target ${CMAKE_SYSTEM_PROCESSOR}-linux-musl)
+set(CMAKE_C_COMPILER_TARGET ${CMAKE_SYSTEM_PROCESSOR}-linux-musl)
+set(CMAKE_CXX_COMPILER_TARGET ${CMAKE_SYSTEM_PROCESSOR}-linux-musl)
+foreach(language C CXX ASM)
+  set(CMAKE_${language}_ARCHIVE_CREATE "\"${EDGECORE_ZIG}\" ar qc <TARGET> <LINK_FLAGS> <OBJECTS>")
+  set(CMAKE_${language}_ARCHIVE_APPEND "\"${EDGECORE_ZIG}\" ar q <TARGET> <LINK_FLAGS> <OBJECTS>")
+  set(CMAKE_${language}_ARCHIVE_FINISH "\"${EDGECORE_ZIG}\" ranlib <TARGET>")
+endforeach()
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-static")
+set(CMAKE_BUILD_TYPE MinSizeRel CACHE STRING "")
