@@ -68,7 +68,7 @@ def test_a_command_that_hangs_is_stopped(check, fault_folder):  # noqa: F811
     assert "aten.relu.default(float32[0, 3])" in row.detail and "has not ended after 7.2 s" in row.detail
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @native
 def test_state_is_checked_in_one_process_of_the_command(device_folder, device_package, monkeypatch):  # noqa: F811
     settings = {"options": {"hold_state": True}, "quick": True}
