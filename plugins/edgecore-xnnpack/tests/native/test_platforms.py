@@ -35,9 +35,12 @@ EMULATORS = {  # by target: the program, and the folder of the target's C librar
     "aarch64": ("qemu-aarch64", "/usr/aarch64-linux-gnu"),
     "armv7": ("qemu-arm", "/usr/arm-linux-gnueabihf"),
 }
-pytestmark = pytest.mark.skipif(
-    "EDGECORE_XNNPACK_PLATFORMS" not in os.environ, reason="EDGECORE_XNNPACK_PLATFORMS names no builds for Arm"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        "EDGECORE_XNNPACK_PLATFORMS" not in os.environ, reason="EDGECORE_XNNPACK_PLATFORMS names no builds for Arm"
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,6 @@ def test_the_features_are_those_of(processor: Processor) -> None:
     assert run(processor.command(program, "--hardware")).strip() == processor.features
 
 
-@pytest.mark.slow
 @each
 def test_the_fast_kernels_run_on(processor: Processor, tmp_path: Path) -> None:
     program = processor.build("xnnpack") / "tests" / "edgecore_xnnpack_kernels"
@@ -154,7 +156,6 @@ def test_the_fast_kernels_run_on(processor: Processor, tmp_path: Path) -> None:
         assert not scalar, (family, scalar)
 
 
-@pytest.mark.slow
 @each
 def test_the_kernels_are_right_on(processor: Processor, request: pytest.FixtureRequest) -> None:
     program = processor.build("xnnpack") / "tests" / "edgecore_xnnpack_kernels"
@@ -165,7 +166,6 @@ def test_the_kernels_are_right_on(processor: Processor, request: pytest.FixtureR
     assert done.stdout.count(" right") > 140
 
 
-@pytest.mark.slow
 @each
 def test_the_cpp_tests_pass_on(processor: Processor, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     folder = processor.build("xnnpack") / "tests"
