@@ -1,5 +1,4 @@
 # Everything that a fresh machine needs is made on the way: `make demo`, `make test`. A repeat does only what changed.
-#
 # `make help` lists the targets. Steps of tools/make build and install what they need: `make .stamps/core`, or
 # `make .stamps/NAME` for a plugin of plugins.toml. `python3 tools/make --help` lists the steps.
 # PYTHON=python3.12 chooses the interpreter of .venv, TORCH its torch; PYTEST_ARGS and JOBS may be set too.
@@ -10,6 +9,7 @@ export PYTEST_ARGS ?= -n 2 --dist worksteal
 GRAPHS ?= 20000
 MODELS ?= 300
 INPUTS ?= 1000000
+SELECTION ?= --slow -m slow
 ifeq ($(origin CC),default)
 CC := clang-16
 CXX := clang++-16
@@ -30,9 +30,8 @@ RUN_KERNELS := $(PYTHON) plugins/edgecore-xnnpack/native/tests/run_kernels.py
 ARM64 := EDGECORE_KERNELS_ARM64=$(CURDIR)/build/linux-arm64/runtime_cpp/kernels/edgecore_kernels_serve
 PLATFORMS := EDGECORE_XNNPACK_PLATFORMS=$(CURDIR)/build/platforms
 # The processes of pytest share the cores: threads of PyTorch beside them cost a quarter of the time.
-PYTEST_ENVIRONMENT := EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels $(ARM64) $(PLATFORMS) \
-	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack EDGECORE_OPENVINO_2025=$(CURDIR)/build/openvino-2025 \
-	OMP_NUM_THREADS=1
+PYTEST_ENVIRONMENT := EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels \
+	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack OMP_NUM_THREADS=1
 
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile) FORCE
 .NOTPARALLEL:
@@ -61,23 +60,22 @@ format: .stamps/lint .stamps/test-system  ## apply formatters, and fixes of lint
 	$(PY) -m ruff format
 	tools/clang_format.sh
 
-ctest: .stamps/native-tests .stamps/upstream-tests  ## C++ tests, and the quick ones of XNNPACK itself
+ctest: .stamps/native-tests  ## C++ tests
 	$(CTEST) build/test -j $(JOBS)
 	for name in $$($(STEPS) --with cpp_tests); do $(CTEST) build/test-$$name -j $(JOBS) || exit 1; done
-	$(CTEST) build/xnnpack-upstream -L quick -j $(JOBS)
 	$(RUN_KERNELS) build/test-xnnpack
 
-pytest test-slow test-torch-newest: .stamps/test .stamps/plugins .stamps/openvino-2025 .stamps/native-tests .stamps/arm64-xnnpack
+pytest test-slow test-torch-newest: .stamps/test .stamps/plugins .stamps/native-tests
 pytest:  ## Python tests
 	$(PYTEST_ENVIRONMENT) $(PYTEST) $(PYTEST_ARGS)
-test-slow:  ## the Python tests marked slow, which `make test` leaves out
-	$(PYTEST_ENVIRONMENT) $(PYTEST) $(PYTEST_ARGS) --slow -m slow
+test-slow: .stamps/openvino-2025 .stamps/arm64-xnnpack  ## tests that build programs, emulate Arm or take long
+	$(PYTEST_ENVIRONMENT) $(ARM64) $(PLATFORMS) EDGECORE_OPENVINO_2025=$(CURDIR)/build/openvino-2025 \
+		$(PYTEST) $(PYTEST_ARGS) $(SELECTION)
 test-torch-newest: .stamps/torch-newest  ## the Python tests on the newest torch, or on NEWEST="torch==X torchvision==Y"
 	$(PYTEST_ENVIRONMENT) build/torch-newest/bin/python -m pytest -c pyproject.toml $(PYTEST_ARGS)
 
 test-kernels: .stamps/native-tests .stamps/upstream-tests  ## XNNPACK's kernels on all shapes, and all of its own tests
 	$(RUN_KERNELS) build/test-xnnpack --full --row
-	cmake --build build/xnnpack-upstream
 	$(CTEST) build/xnnpack-upstream -j $(JOBS)
 
 test-emulated: install .stamps/test .stamps/emulated  ## XNNPACK's kernels for other processors, compiled as plain C

@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 from fault_package import check, fault_folder  # noqa: F401
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_backend_without_faults_passes(check):  # noqa: F811
     report = check()
     assert report.ok, str(report)

@@ -131,6 +131,7 @@ def programs():
     return {"float": quantized.original, "int8": quantized.program}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["float", "int8"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_faulty_layer_is_the_first_culprit(plant, programs, fault, kind):
@@ -172,6 +173,7 @@ def test_not_a_number_is_counted(plant, programs):
     assert "64 NaN" in row.judgement.why and "64 NaN" in str(row.local)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["float", "int8"])
 def test_an_extracted_operator_shows_the_fault_of_its_own(plant, programs, tmp_path, kind):
     plant(wrong_axis)

@@ -6,6 +6,7 @@ from torch import nn
 from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
+from torch.nn import functional
 
 import edgecore
 from edgecore import format as fmt
@@ -110,6 +111,13 @@ def loop_with_swap(s, x):
     return while_loop(lambda i, a, b: i < 3, body, (torch.tensor(0), x, x * 2))[1:]
 
 
+def loop_that_returns_inputs(s, x):
+    def body(i, a, b):
+        return i + 1, functional.dropout(b, 0.5, training=False), functional.dropout(a, 0.5, training=False)
+
+    return while_loop(lambda i, a, b: i < 3, body, (torch.tensor(0), x, x * 2))[1:]
+
+
 def loop_in_branch(s, x):
     def repeat(x):
         return while_loop(lambda y: y.sum() < 100, lambda y: (y * 2,), (x,))[0]
@@ -123,7 +131,8 @@ def loop_without_iteration(s, x):
 
 FUNCTIONS = (
     branches, branch_returns_input, in_place, transposed, nested, mapped, mapped_cond, two_mapped, map_in_map, scanned,
-    scanned_swap, reverse_scan, loop, loop_with_number, loop_with_swap, loop_in_branch, loop_without_iteration,
+    scanned_swap, reverse_scan, loop, loop_with_number, loop_with_swap, loop_that_returns_inputs, loop_in_branch,
+    loop_without_iteration,
 )  # fmt: skip
 
 torch.manual_seed(0)

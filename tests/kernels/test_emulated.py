@@ -15,6 +15,8 @@ from emulated_library import PROCESSORS, EmulatedLibrary
 from native import KernelError
 from opinfo_walk import EDGE_DTYPES, Extent
 
+pytestmark = pytest.mark.slow
+
 LAYOUTS = ("contiguous", "strided")
 LIMITS = {
     "quick": Extent(samples=1, references=0, others=0, dtypes=(torch.float32,), layouts=LAYOUTS),
@@ -23,7 +25,6 @@ LIMITS = {
 WALKS = [("neoverse-n1", "quick"), *(pytest.param(cpu, "full", marks=pytest.mark.full) for cpu in PROCESSORS)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("processor", "extent"), WALKS)
 def test_kernels_on_an_emulated_processor_equal_eager(arm64_program: Path, processor: str, extent: str) -> None:
     with EmulatedLibrary(arm64_program, processor) as library:

@@ -31,6 +31,7 @@ def test_kernels_on_integers_give_the_bits_of_the_reference(build, name):
     check_call(build, name)
 
 
+@pytest.mark.slow
 def test_kernels_of_arm_on_integers_give_the_same_bits(arm64_program):
     with EmulatedLibrary(arm64_program, "cortex-a53") as library:
         for name in CASES:

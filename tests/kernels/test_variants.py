@@ -6,6 +6,7 @@ import itertools
 import subprocess
 from pathlib import Path
 
+import pytest
 import torch
 from native import VARIANTS, Library
 
@@ -21,6 +22,7 @@ def shared_symbols(folder: Path) -> set[str]:
     return names
 
 
+@pytest.mark.slow
 def test_variants_share_no_symbol(build_dir: Path) -> None:
     folders = {v: build_dir / "CMakeFiles" / f"edgecore_kernels_{v}.dir" for v in VARIANTS}
     symbols = {v: shared_symbols(folder) for v, folder in folders.items() if folder.exists()}

@@ -32,7 +32,7 @@ def run(*command: object) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_digits_net_runs(digits: Digits, tmp_path: Path) -> None:
     needs("aarch64-linux-gnu-g++", "qemu-aarch64")
     build(ROOT / "examples" / "device-run", tmp_path / "build", GNU, f"-DPTE={digits.pte}", *SMALL)

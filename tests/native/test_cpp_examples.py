@@ -40,16 +40,19 @@ def test_example_gives_the_numbers_of_python(programs: Path, digits: Digits, nam
     )
 
 
+@pytest.mark.slow
 def test_the_example_with_a_trace_writes_it(programs: Path, digits: Digits) -> None:
     run(programs / "run", digits.pte)
     assert digits.pte.with_name("digits.pte.etdp").read_bytes()[8:12] == b"ED00"
 
 
+@pytest.mark.slow
 def test_an_operator_that_was_not_selected_is_missing(programs: Path, tmp_path: Path) -> None:
     done = run(programs / "run", compile_to(tmp_path / "sin.pte", torch.nn.Sequential(Sine()), torch.zeros(3)))
     assert "aten::sin.out" in done.stderr and "no kernel" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_dtype_that_was_not_selected_is_refused(programs: Path, tmp_path: Path) -> None:
     pte = compile_to(tmp_path / "double.pte", torch.nn.ReLU(), torch.zeros(3, dtype=torch.float64))
     done = run(programs / "run", pte)
@@ -61,6 +64,7 @@ class Sine(torch.nn.Module):
         return torch.sin(x)
 
 
+@pytest.mark.slow
 def test_kernels_that_were_not_selected_are_not_linked(programs: Path) -> None:
     symbols = subprocess.run(["nm", "-C", programs / "run"], capture_output=True, text=True, check=True).stdout
     assert "baseline::linear_out(" in symbols

@@ -235,6 +235,7 @@ def test_networks_need_little_memory_beside_their_tensors(ran: Ran, networks: li
         assert memory[" inputs and outputs"] == 0
 
 
+@pytest.mark.slow
 def test_the_firmware_says_what_is_wrong_and_goes_on(ran: Ran) -> None:
     assert ran.status == 1
     sentences = dict(line.split(": ", 1) for line in ran.text.splitlines() if ": " in line)
@@ -248,6 +249,7 @@ def test_the_firmware_says_what_is_wrong_and_goes_on(ran: Ran) -> None:
     assert list(sentences) == ["newer", "truncated", "mlp", "unlinked", "half", "large", "convnet", "convnet16"]
 
 
+@pytest.mark.slow
 def test_integer_operators_need_no_floating_point(ran: Ran) -> None:
     if "cortex-m33" not in str(ran.folder):
         pytest.skip("a Cortex-M55 has a floating-point unit")

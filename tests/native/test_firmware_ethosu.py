@@ -134,11 +134,13 @@ def edgecore_inspect(path: Path) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in describe_blob(blob))
 
 
+@pytest.mark.slow
 def test_all_outputs_of_the_model_are_written(many: Ran) -> None:
     for name in ("good", "again"):
         assert (many.folder / f"{name}.out").stat().st_size == RUNS * 4 * (4 * 8 * 8 + 3)
 
 
+@pytest.mark.slow
 def test_the_firmware_says_what_is_wrong_and_goes_on(many: Ran) -> None:
     assert many.status == 1
     refused = "The stub of an ethos-u55-128 refuses a command stream: it was compiled for "
@@ -156,6 +158,7 @@ def test_the_firmware_says_what_is_wrong_and_goes_on(many: Ran) -> None:
         assert many.lines(name)[-1].endswith(".")
 
 
+@pytest.mark.slow
 def test_the_delegate_needs_no_heap_and_no_exceptions(many: Ran) -> None:
     text = subprocess.run(["arm-none-eabi-nm", many.elf], capture_output=True, text=True, check=True).stdout
     symbols = set(text.split())
@@ -170,6 +173,7 @@ def test_the_delegate_needs_no_heap_and_no_exceptions(many: Ran) -> None:
         assert ".init_array" not in sections.stdout and ".ARM.extab" not in sections.stdout
 
 
+@pytest.mark.slow
 def test_models_and_arena_lie_where_the_npu_reaches_them(many: Ran) -> None:
     """An Ethos-U of a Corstone-300 has no port to the tightly coupled memories below 0x28000000."""
     text = subprocess.run(["arm-none-eabi-nm", many.elf], capture_output=True, text=True, check=True).stdout
@@ -180,6 +184,7 @@ def test_models_and_arena_lie_where_the_npu_reaches_them(many: Ran) -> None:
     assert 0x31000000 <= addresses["memory_start"] < addresses["stack_limit"] <= 0x31200000
 
 
+@pytest.mark.slow
 def test_a_dedicated_sram_is_the_fast_scratch(firmware: ModuleType, tmp_path: Path) -> None:
     content = compiled(target="ethos-u65-256")
     options = ("-DETHOSU_TARGET_NPU_CONFIG=ethos-u65-256", "-DETHOSU_FAST_SCRATCH=65536")
@@ -193,6 +198,7 @@ def test_a_dedicated_sram_is_the_fast_scratch(firmware: ModuleType, tmp_path: Pa
     assert stub[0].endswith(f", fast scratch {fast}.")
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_driver_replaces_the_stub(firmware: ModuleType, tmp_path: Path) -> None:
     """The driver here fills the arena. Like one for several NPUs, it has no NPU before it is called."""
     driver = tmp_path / "driver"

@@ -78,6 +78,7 @@ def test_an_application_is_linked_without_cmake(prefix: Path, digits: Digits, tm
     gives_the_numbers_of_python(tmp_path / "application", digits)
 
 
+@pytest.mark.slow
 def test_a_selection_of_kernels_needs_the_sources(prefix: Path, tmp_path: Path) -> None:
     (tmp_path / "CMakeLists.txt").write_text(PROJECT + "edgecore_kernels(TARGET application PTE model.pte)\n")
     (tmp_path / "application.cpp").write_text("int main() {}\n")
@@ -85,6 +86,7 @@ def test_a_selection_of_kernels_needs_the_sources(prefix: Path, tmp_path: Path) 
         run("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
 
 
+@pytest.mark.slow
 def test_the_installed_program_is_small_and_runs(prefix: Path, digits: Digits) -> None:
     program = prefix / "bin" / "edgecore-run"
     assert "output 0: float32 [1, 10]" in run(program, digits.pte)

@@ -169,12 +169,14 @@ def test_one_wheel_of_a_new_backend_serves_every_python(guided: Path) -> None:
     assert wheel.name.startswith("edgecore_acme-0.1.0-py3-none-")
 
 
+@pytest.mark.slow
 def test_the_library_of_a_new_backend_exports_one_symbol(guided: Path) -> None:
     (library,) = (guided / ".venv").rglob("libedgecore_acme.so")
     symbols = run("nm", "-D", "--defined-only", library).stdout.split()
     assert symbols[1:] == ["T", "edgecore_backend_v0"]
 
 
+@pytest.mark.slow
 def test_the_wheel_of_a_new_backend_can_be_published(guided: Path) -> None:
     """The commands with which a release ends, but for the upload."""
     done = shell(f". .venv/bin/activate\n{commands('sh release')}", guided)
@@ -216,6 +218,7 @@ def test_a_frozen_application_finds_a_new_backend(guided: Path, tmp_path: Path) 
     assert "backend 'MoreBackend' is not in this frozen application: install its package where it is frozen" in second
 
 
+@pytest.mark.slow
 def test_two_new_backends_link_into_one_program(tmp_path: Path) -> None:
     if not (PACKAGE / "cmake" / "edgecoreBackend.cmake").is_file():
         pytest.skip("edgecore runs from its source tree: run make install")
@@ -234,6 +237,7 @@ def test_two_new_backends_link_into_one_program(tmp_path: Path) -> None:
     assert run(tmp_path / "build" / "two").stdout == "FirstBackend SecondBackend "
 
 
+@pytest.mark.slow
 def test_three_backends_share_the_operators_of_one_model(guided: Path, tmp_path: Path) -> None:
     """In order of priority: one takes an operator, OpenVINO another, XNNPACK the rest; the report shows who took what."""
     pytest.importorskip("edgecore_openvino")

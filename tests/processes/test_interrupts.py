@@ -46,6 +46,14 @@ def half_a_file():
 """
 
 
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """Undo the ignored SIGINT that a shell gives to background processes, and that commands would inherit."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Command:
     """An `edgecore` command in a folder with the module `nets`; all processes that it starts carry its mark."""
 

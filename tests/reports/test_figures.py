@@ -127,7 +127,9 @@ def browser() -> Iterator[Any]:
 
 
 def test_a_notebook_shows_the_page_in_a_frame(browser: Any, report: DelegationReport, tmp_path: Path) -> None:
-    (tmp_path / "notebook.html").write_text(f"<!doctype html><title>notebook</title>{report._repr_html_()}")
+    (tmp_path / "notebook.html").write_text(
+        f'<!doctype html><meta charset="utf-8"><title>notebook</title>{report._repr_html_()}'
+    )
     browser.get((tmp_path / "notebook.html").as_uri())
     browser.switch_to.frame(0)
     browser.find_element("id", "tab-operators").click()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 from steps import ROOT, Step, run
@@ -24,10 +23,9 @@ TARGETS = (
 def part_steps() -> dict[str, Step]:
     """Return a step for each part, and `test-all`, which needs them all."""
     parts = {f"part-{target}": make_step(f"make {target}", target) for target in TARGETS}
-    options = os.environ.get("PYTEST_ARGS", "")  # as the Makefile, which calls this, has them
     for tests in test_folders():
         name = "part-" + tests.split()[0].removeprefix("plugins/").replace("/", "-")
-        parts[name] = make_step(f"tests in {tests}", "pytest", f"PYTEST_ARGS={options} --full {tests}")
+        parts[name] = make_step(f"tests in {tests}", "test-slow", f"SELECTION=--full {tests}")
     return {**parts, "test-all": Step("everything passed", lambda: None, needs=tuple(parts))}
 
 

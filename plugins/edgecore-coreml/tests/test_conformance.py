@@ -1,4 +1,4 @@
-"""The quick conformance suite on this backend, with the stand-in for Core ML."""
+"""The quick conformance suite on this backend, with the stand-in for Core ML; `make test-all` runs it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,10 @@ from edgecore.conformance import Report, run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-in is for Linux")
 
-QUICK = ["documentation", "partitioner", "networks", "methods", "sessions", "declarations"]
-"""Groups of the quick run; the full one has all."""
-
 
 def run_with_standin(folder: Path, only: list[str], **settings: object) -> Report:
     standin = {"standin": sys.executable, "model_cache_folder": str(folder)}
     return run("coreml", only=only, quick=True, load_options=standin, **settings)  # type: ignore[arg-type]
-
-
-@pytest.mark.slow
-def test_groups_of_the_suite_pass(tmp_path: Path) -> None:
-    only = [
-        *(f"{group}/*" for group in QUICK),
-        "operators/aten.sq*",
-        "operators/aten.*_pool2d*",
-        "recipes/palette4, linear",
-    ]
-    report = run_with_standin(tmp_path, only)
-    assert report.ok, str(report)
 
 
 @pytest.mark.full
@@ -43,13 +28,8 @@ STATE_ERROR = 0.01
 float16, so that these checks need a model in float16."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "checks",
-    [["state/initial values", "state/methods"], pytest.param(["state/*"], marks=pytest.mark.full)],
-    ids=["quick", "all"],
-)
-def test_states_pass_in_float16(checks: list[str], tmp_path: Path) -> None:
+@pytest.mark.full
+def test_states_pass_in_float16(tmp_path: Path) -> None:
     options = {"compute_precision": "FLOAT16"}
-    report = run_with_standin(tmp_path, checks, options=options, tolerance=STATE_ERROR)
+    report = run_with_standin(tmp_path, ["state/*"], options=options, tolerance=STATE_ERROR)
     assert report.ok and not [row for row in report.rows if row.outcome == "skipped"], str(report)

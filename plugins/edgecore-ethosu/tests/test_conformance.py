@@ -9,7 +9,7 @@ from edgecore.conformance import run
 GROUPS = ["documentation", "partitioner", "networks", "methods", "declarations"]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_quick_conformance_suite_passes() -> None:
     only = [f"{group}/*" for group in GROUPS]
     report = run("ethosu", only=[*only, "operators/aten.a*", "recipes/int16x8, linear"], quick=True)

@@ -70,6 +70,7 @@ def check_close(found, expected, form):
         torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 def test_a_session_runs_a_file_of_the_peer(tmp_path):
     file = peer_file(tmp_path)
     theirs, session = portable_lib._load_for_executorch(str(file)), Model(file).new_session()

@@ -28,6 +28,14 @@ def logits(forward, lengths):
     return torch.cat(found)
 
 
+def test_matrices_that_are_read_in_parts_are_complete(monkeypatch):
+    checkpoint = Checkpoint("llama2")
+    whole = load_portable(checkpoint.config, checkpoint, context=160, form="aten").state_dict()
+    monkeypatch.setattr("edgecore_llm.model.load.PART_ELEMENTS", 1)
+    parts = load_portable(checkpoint.config, checkpoint, context=160, form="aten").state_dict()
+    torch.testing.assert_close(parts, whole, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("form", ["aten", "llama", "products"])
 @pytest.mark.parametrize("name", MODELS)
 def test_the_decoder_computes_the_logits_of_transformers(name, form):

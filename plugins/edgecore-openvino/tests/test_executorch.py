@@ -83,6 +83,7 @@ def run(code: str, file: Path, openvino: str | None = None) -> None:
     assert finished.returncode == 0, finished.stderr[-3000:]
 
 
+@pytest.mark.slow
 def test_a_file_of_executorch_runs_here_if_the_caller_trusts_it(tmp_path):
     run(THEIRS, tmp_path / "theirs.pte")
     with pytest.raises(ExecutionError, match="load with trust only files that you trust"):
@@ -93,6 +94,7 @@ def test_a_file_of_executorch_runs_here_if_the_caller_trusts_it(tmp_path):
     torch.testing.assert_close(torch.as_tensor(result), scope["model"](scope["x"]), atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_file_of_ours_runs_in_executorch(tmp_path):
     folder = os.environ.get("EDGECORE_OPENVINO_2025")
     if not folder or not (Path(folder) / "openvino").is_dir():

@@ -7,7 +7,7 @@ import pytest
 from edgecore.conformance import run
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.usefixtures("device")
 def test_the_quick_conformance_suite_passes() -> None:
     groups = ["documentation", "options", "partitioner", "declarations"]

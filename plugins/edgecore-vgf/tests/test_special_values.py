@@ -11,7 +11,7 @@ from edgecore.conformance.special_values import measure as special_values
 PAGE = Path(__file__).parents[1] / "docs" / "special-values.md"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.usefixtures("device")
 def test_the_page_lists_every_difference_from_pytorch() -> None:
     special_values.check_page(PAGE, special_values.measure("vgf"))

@@ -10,7 +10,7 @@ from device_package import device_folder, device_package  # noqa: F401
 from edgecore.conformance import run
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_device_that_keeps_state_passes(device_package):  # noqa: F811
     report = run("device", options={"hold_state": True}, quick=True)
     assert report.ok, str(report)

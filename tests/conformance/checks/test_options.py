@@ -45,8 +45,8 @@ def test_the_refusal_names_the_option(monkeypatch):
 
 def test_output_of_libraries_and_of_python_counts_as_an_effect(capfd):
     with capfd.disabled(), options._captured() as printed:
-        os.write(1, b"library, ")  # as a C library prints: past Python's buffers
-        print("python, ", end="")
-        os.write(2, b"library's log, ")
-        print("python's log", end="", file=sys.stderr)
-    assert sorted(printed.decode().split(", ")) == ["library", "library's log", "python", "python's log"]
+        os.write(1, b"library\n")  # as a C library prints: past Python's buffers
+        print("python")
+        os.write(2, b"library's log\n")
+        print("python's log", file=sys.stderr)
+    assert sorted(printed.decode().splitlines()) == ["library", "library's log", "python", "python's log"]

@@ -63,6 +63,7 @@ def test_a_fault_is_found_by_other_checks_too(device_package, monkeypatch, check
     assert row.outcome == "failed" and words in row.detail, row
 
 
+@pytest.mark.slow
 def test_a_backend_that_claims_no_buffer_skips(device_package):  # noqa: F811
     rows = run("device", only="state/", quick=True).rows
     assert len(rows) == 10 and {row.outcome for row in rows} == {"skipped"}

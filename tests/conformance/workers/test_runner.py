@@ -44,6 +44,7 @@ def test_checks_that_a_command_can_run_pass_and_the_others_say_what_they_need(ch
     assert "rejected" in details["blobs/truncated"]
 
 
+@pytest.mark.slow
 @native
 def test_faults_are_found_through_the_command(check, fault_folder):  # noqa: F811
     faults = {
@@ -68,7 +69,7 @@ def test_a_command_that_hangs_is_stopped(check, fault_folder):  # noqa: F811
     assert "aten.relu.default(float32[0, 3])" in row.detail and "has not ended after 7.2 s" in row.detail
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @native
 def test_state_is_checked_in_one_process_of_the_command(device_folder, device_package, monkeypatch):  # noqa: F811
     settings = {"options": {"hold_state": True}, "quick": True}
@@ -91,6 +92,7 @@ def test_state_is_checked_in_one_process_of_the_command(device_folder, device_pa
         assert row.outcome == "failed" and words in row.detail, (fault, row)
 
 
+@pytest.mark.slow
 @native
 def test_options_for_loading_reach_the_backend():
     backend = pytest.importorskip("edgecore_xnnpack")

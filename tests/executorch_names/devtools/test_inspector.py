@@ -56,7 +56,8 @@ def compare(modules: tuple[str, ...], **files: Any) -> Inspector:
         assert ours.find_total_for_module(name) == pytest.approx(peer.find_total_for_module(name))
     for block, theirs in zip(ours.event_blocks, peer.event_blocks, strict=True):
         assert equal(block.run_output, theirs.run_output)
-        assert [event.debug_handles for event in block.events] == [event.debug_handles for event in theirs.events]
+        for event, expected in zip(block.events, theirs.events, strict=True):
+            assert (event.debug_handles, event.num_outputs) == (expected.debug_handles, expected.num_outputs)
     return ours
 
 

@@ -28,8 +28,7 @@ def expand_dims(x: Tensor, axes: Tensor) -> Tensor:
 
 @mil()
 def squeeze(x: Tensor, axes: Tensor | None = None) -> Tensor:
-    dims = dims_of(x, axes) if axes is not None else [d for d, size in enumerate(x.shape) if size == 1]
-    return x.squeeze(dims)
+    return x.squeeze(dims_of(x, axes))
 
 
 @mil()
@@ -186,12 +185,8 @@ def gather_along_axis(
 
 @mil()
 def pad(x: Tensor, pad: Tensor, mode: str = "constant", constant_val: Tensor | float = 0.0) -> Tensor:
-    numbers = ints(pad)
-    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
-    flat = [number for pair in reversed(pairs) for number in pair]
-    names = {"constant": "constant", "reflect": "reflect", "replicate": "replicate"}
     value = float(constant_val) if mode == "constant" else None
-    return torch.nn.functional.pad(x, flat, names[mode], value)
+    return torch.nn.functional.pad(x, ints(pad.reshape(-1, 2).flip(0).flatten()), mode, value)
 
 
 @mil()

@@ -21,6 +21,7 @@ from edgecore_llm.tokenizer.open import open_tokenizer
 from edgecore_llm.tokenizer.stream import TextStream
 
 pytest.importorskip("transformers")
+pytestmark = pytest.mark.slow  # builds the C++ programs
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,6 @@ def words(tokens) -> str:
     return " ".join(map(str, tokens))
 
 
-@pytest.mark.slow
 def test_logits_have_the_bits_of_python_and_the_sequence_grows_alike(folder, pte):
     tokens = np.random.default_rng(0).integers(0, 211, 100).tolist()
     session = Model(pte, threads=1).new_session()

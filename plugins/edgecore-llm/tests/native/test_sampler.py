@@ -11,6 +11,8 @@ import pytest
 
 from edgecore_llm.sampler import Sampling, sample
 
+pytestmark = pytest.mark.slow  # builds the C++ programs
+
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):

@@ -40,6 +40,8 @@ WORDS = [
     "</s>", "<|end|>", "<|begin|>", "<0x41>", "Größe", "e\u0301", "Привет", "你好", "👋🏽", "\u200d", "\u180e", "\x85", "\x00", "\u017f",
 ]  # fmt: skip
 
+pytestmark = pytest.mark.slow  # builds the C++ programs
+
 
 def texts(count: int, seed: int = 0) -> list[str]:
     generator = random.Random(seed)

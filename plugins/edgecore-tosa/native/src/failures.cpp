@@ -42,7 +42,7 @@ Supervisor::~Supervisor() {
 }
 
 std::string Supervisor::problem() const {
-  // What the reference model prints for a missing operator: "... could not allocate op ABS input=(BOOL rank 2) ->
+  // The reference model prints for a missing operator: "... could not allocate op ABS input=(BOOL rank 2) ->
   // (...)SubgraphTraverser::..."
   constexpr std::string_view kMissing = "could not allocate op";
   size_t start = text_.find(kMissing);
@@ -50,7 +50,7 @@ std::string Supervisor::problem() const {
     start = text_.find_first_not_of(' ', start + kMissing.size());
     return "the reference model has no operator " + text_.substr(start, text_.find("SubgraphTraverser", start) - start);
   }
-  // What it prints for a failed check: "ERROR_IF() fails AT file:line function(): (condition)", then a line that
+  // It prints for a failed check: "ERROR_IF() fails AT file:line function(): (condition)", then a line that
   // explains it.
   std::istringstream lines(text_);
   std::string last = "the reference model gives no reason";
@@ -64,7 +64,7 @@ std::string Supervisor::problem() const {
     return "a check of the reference model fails: " +
            line.substr(condition == line.npos ? 0 : condition + kFunction.size());
   }
-  // What it prints for any other error: "SubgraphTraverser::validateGraph(): message".
+  // It prints for any other error: "SubgraphTraverser::validateGraph(): message".
   const size_t function = last.find(kFunction);
   return function < last.find(' ') ? last.substr(function + kFunction.size()) : last;
 }

@@ -219,6 +219,7 @@ def opened(graph: g.Graph, named: dict[str, bytes]) -> Session:
     return Session(folder, write_graph(graph), named)
 
 
+@pytest.mark.slow
 def test_scales_inside_of_the_flatbuffer_are_read() -> None:
     """Older writers put them there."""
     file = get("images")

@@ -250,6 +250,7 @@ def compare_events(ours: Inspector, peer: Any, only: int | None = None) -> set[s
             else:  # inside of a branch, which executorch's Inspector does not look into
                 assert event.op_types[0] in ("sin.default", "add.Scalar", "cos.default", "sub.Scalar")
             assert event.delegate_backend_name == expected.delegate_backend_name
+            assert event.num_outputs == expected.num_outputs
             assert len(event.debug_data) == len(expected.debug_data)
             for value, other in zip(event.debug_data, expected.debug_data, strict=True):
                 torch.testing.assert_close(value, other, equal_nan=True)

@@ -12,7 +12,7 @@ namespace edgecore::llm {
 bool has_ranks(const std::string &content);
 
 // A tokenizer of tiktoken's ranks. The file lacks the pattern that splits a text, and the special tokens; this class
-// uses those of Llama 3.
+// uses the pattern and the special tokens of Llama 3.
 class TiktokenTokenizer final : public Tokenizer, private MergeRules {
  public:
   // Reads a file of ranks from its bytes `content`. `path` is for error messages. Errors: INVALID_EXTERNAL_DATA.

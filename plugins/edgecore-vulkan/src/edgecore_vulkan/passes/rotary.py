@@ -32,7 +32,7 @@ class _Matcher:
     def _factors(self, value: Argument) -> list[list[Argument]]:
         """Return the two factors of a tensor that is a product, in both orders; [] for other tensors."""
         args = self._args(value, _MUL)
-        return [] if args is None else [args[:2], args[1::-1]]
+        return [] if args is None else [args, args[::-1]]
 
     def halves(self, call: Call) -> Call | None:
         """Return the fused call for a rotary embedding of halves whose last call is `call`; None if there is none."""
