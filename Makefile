@@ -97,8 +97,9 @@ test-ray: install .stamps/test .stamps/ray  ## install Ray; sweeps on a cluster,
 
 test-conformance: .stamps/conformance  ## the whole conformance suite on each backend; goes on where it was stopped
 
-fuzz: .stamps/fuzzers .stamps/threads  ## parsers and delegates under sanitizers: tests, and a short run of each fuzzer
+fuzz: .stamps/fuzzers  ## a short run of each fuzzer of files, and the tests of the core, under address sanitizer
 	$(CTEST) build/fuzz -R 'edgecore_core_test|fuzz'
+sanitize: .stamps/addresses .stamps/threads  ## delegates and threads under sanitizers: tests and fuzzers of blobs
 	$(CTEST) build/threads -R '^host$$'
 	$(CTEST) build/xnnpack-thread
 	for name in $$($(STEPS) --with cpp_tests); do $(CTEST) build/$$name-address || exit 1; done
@@ -106,7 +107,7 @@ fuzz: .stamps/fuzzers .stamps/threads  ## parsers and delegates under sanitizers
 vulkan-threads: .stamps/vulkan-thread  ## the C++ tests of edgecore-vulkan under the thread sanitizer
 	$(CTEST) build/vulkan-thread
 
-fuzz-long: install .stamps/fuzzers  ## the fuzzers for INPUTS=1000000 inputs, with coverage; goes on where it was stopped
+fuzz-long: install .stamps/fuzzers .stamps/addresses  ## the fuzzers for INPUTS=1000000 inputs, with coverage; goes on where it was stopped
 	mkdir -p build/fuzz-long/seeds
 	build/fuzz/runtime_cpp/fuzz/edgecore_make_seeds build/fuzz-long/seeds
 	cd tests && ../$(PY) -m fuzz.seeds ../build/fuzz-long/seeds && ../$(PY) -m fuzz.long --inputs $(INPUTS) --jobs $(JOBS)

@@ -61,8 +61,9 @@ def native_steps(plugins: dict[str, Plugin]) -> dict[str, Step]:
             needs=xnnpack_built,
         ),
         "native-tests": Step("C++ tests: build", lambda: build_tests(tested), everything, needs=xnnpack_built),
-        "fuzzers": Step(
-            "fuzzers and C++ tests: build, with address sanitizer",
+        "fuzzers": Step("fuzzers of files: build, with address sanitizer", build_fuzzers, CORE, needs=("test-system",)),
+        "addresses": Step(
+            "C++ tests and fuzzers of plugins: build, with address sanitizer",
             lambda: build_with_address_sanitizer(tested),
             everything,
             needs=xnnpack_built,
@@ -139,9 +140,12 @@ def build_tests(plugins: list[Plugin]) -> None:
         build_plugin(plugin, f"build/test-{plugin.name}", build_type="Release")
 
 
-def build_with_address_sanitizer(plugins: list[Plugin]) -> None:
+def build_fuzzers() -> None:
     options = "-DEDGECORE_BUILD_TESTS=ON", "-DEDGECORE_BUILD_FUZZERS=ON", "-DEDGECORE_SANITIZE=address,undefined"
     cmake(".", "build/fuzz", *options, SANITIZED, targets=("edgecore_core_test", "edgecore_fuzzers"))
+
+
+def build_with_address_sanitizer(plugins: list[Plugin]) -> None:
     for plugin in plugins:
         fuzzer = f"-DEDGECORE_{plugin.name.upper()}_FUZZ=ON"
         build_plugin(plugin, f"build/{plugin.name}-address", fuzzer, *ADDRESS_SANITIZER, targets=plugin.sanitized)

@@ -15,7 +15,7 @@ TREE = (
 
 TARGETS = (
     *("lint", "ctest", "docs", "test-kernels", "test-emulated", "test-platforms", "test-wheels", "test-ray"),
-    *("test-conformance", "fuzz", "vulkan-threads", "fuzz-long", "fuzz-graphs"),
+    *("test-conformance", "fuzz", "sanitize", "vulkan-threads", "fuzz-long", "fuzz-graphs"),
 )
 """Targets of the Makefile that are parts, beside the Python tests by folder."""
 
