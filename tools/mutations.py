@@ -139,11 +139,11 @@ def select(seed: int, count: int, other: Path) -> list[Fault]:
     return list(drawn.values())[:count]
 
 
-def place(fault: Fault, tree: Path) -> tuple[Path, int]:
-    """Return a fault's file, from the name of its package on, and its line number.
+def place(fault: Fault, tree: Path) -> tuple[Path, int] | None:
+    """Return a fault's file, from the name of its package on, and its line number; None if the tree lacks the line.
 
     Raises:
-        LookupError: The tree has no such line, or several.
+        LookupError: The tree has several such lines.
     """
     places = [
         (Path(*path.relative_to(tree).parts[path.relative_to(tree).parts.index("src") + 1 :]), number)
@@ -152,9 +152,9 @@ def place(fault: Fault, tree: Path) -> tuple[Path, int]:
         for possible, number in faults(path)
         if possible == fault
     ]
-    if len(places) != 1:
+    if len(places) > 1:
         raise LookupError(f"{fault} is in {len(places)} places")
-    return places[0]
+    return places[0] if places else None
 
 
 def mark(hits: Path, tree: Path) -> None:
@@ -178,8 +178,9 @@ def mark(hits: Path, tree: Path) -> None:
     )
     marks: dict[Path, list[tuple[int, int]]] = {}
     for index, fault in enumerate(all_faults()):
-        path, number = place(fault, tree)
-        marks.setdefault(packages / path, []).append((number, index))
+        where = place(fault, tree)
+        if where is not None:
+            marks.setdefault(packages / where[0], []).append((where[1], index))
     for path, places in marks.items():
         original = path.read_text(encoding="utf-8")
         path.with_suffix(ORIGINAL).write_text(original, encoding="utf-8")
@@ -289,6 +290,9 @@ def main() -> None:
         first, step = map(int, arguments.part.split("/"))
         for index, fault in list(enumerate(all_faults()))[first::step]:
             where = place(fault, arguments.tree)
+            if where is None:
+                print(index, "gone: the tree has no such line", fault, flush=True)
+                continue
             tests = tests_of(index, arguments.hits, where[0])
             print(index, is_caught(fault, arguments.tree, tests, where), f"({len(tests)} tests)", fault, flush=True)
 

@@ -41,8 +41,8 @@ UNARY = {
     "where": lambda x: torch.where(x > 0, x, x * 2), "layer_norm": lambda x: functional.layer_norm(x, (4,)),
     "matmul": lambda x: x @ x.mT, "pad": lambda x: functional.pad(x, (1, 2), value=3.0),
     "attention": lambda x: functional.scaled_dot_product_attention(x[None], x[None], x[None]),
-    "hardtanh": lambda x: functional.hardtanh(x * 2), "hardtanh of one limit": lambda x: torch.ops.aten.hardtanh(x * 2, -0.5),
-    "hardtanh of default limits": lambda x: torch.ops.aten.hardtanh(x * 2),
+    "hardtanh": lambda x: functional.hardtanh(x * 2), "hardtanh of defaults": lambda x: torch.ops.aten.hardtanh(x * 2),
+    "hardtanh of one limit": lambda x: torch.ops.aten.hardtanh(x * 2, -0.5),
 }  # fmt: skip
 IMAGES = {
     "max_pool": lambda x: functional.max_pool2d(x, 3, 2, 1), "avg_pool": lambda x: functional.avg_pool2d(x, 3, 2, 1),

@@ -24,13 +24,13 @@ AFFINE, BLOCKS, TABLE = "constexpr_affine_dequantize", "constexpr_blockwise_shif
 
 
 class Layers(nn.Module):
-    """Each kind of layer with weights, and batch norms after convolutions."""
+    """Each kind of layer with weights, a dilation that needs a constant weight, and batch norms after convolutions."""
 
     def __init__(self):
         super().__init__()
         self.image, self.image_norm = nn.Conv2d(3, 16, 3, bias=False), nn.BatchNorm2d(16)
         self.each, self.each_norm = nn.Conv2d(16, 16, 3, groups=16), nn.BatchNorm2d(16)
-        self.up, self.up_norm = nn.ConvTranspose2d(16, 8, 3), nn.BatchNorm2d(8)
+        self.up, self.up_norm = nn.ConvTranspose2d(16, 8, 3, dilation=2), nn.BatchNorm2d(8)
         self.words, self.head, self.matrix = nn.Embedding(50, 64), nn.Linear(64, 8), nn.Parameter(torch.randn(8, 64))
         for norm in (self.image_norm, self.each_norm, self.up_norm):
             nn.init.normal_(norm.weight)

@@ -8,6 +8,7 @@ from pydantic import Field
 
 pytest.importorskip("edgecore_xnnpack")
 import edgecore
+from edgecore.conformance import run
 from edgecore.conformance.check import Failed, Skipped
 from edgecore.conformance.checks import networks, recipe_parameters
 from edgecore.conformance.checks.recipe_parameters import declaration_problem, trial_parameters
@@ -80,6 +81,11 @@ def test_a_recipe_may_keep_the_small_weights_of_the_networks(monkeypatch, raised
     checks = {check.name: check for check in networks.checks(subject)}
     with pytest.raises(error, match="quantizes nothing of these networks" if error is Skipped else "no large weight"):
         checks["networks/int4-weights"].run(subject)
+
+
+def test_a_recipe_whose_results_are_near_those_of_the_float_network_passes():
+    (row,) = run("xnnpack", only="networks/int8-weights").rows
+    assert row.outcome == "passed" and "mlp 0." in row.detail, row
 
 
 def ignores_rules(program, selects):

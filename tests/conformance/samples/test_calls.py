@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from edgecore.conformance.samples import sample_table  # noqa: F401  (fills calls.TABLE)
-from edgecore.conformance.samples.calls import TABLE, resolve, round_inputs, samples_of
+from edgecore.conformance.samples.calls import TABLE, Weight, resolve, round_inputs, samples_of
 from edgecore.plugin import registry
 
 
@@ -14,6 +14,15 @@ def test_rounded_inputs_are_exact_in_lower_precisions():
     round_inputs(samples)
     for tensor in (tensor for sample in samples for tensor in sample.inputs):
         assert torch.equal(tensor.half().float(), tensor) and torch.equal(tensor.bfloat16().float(), tensor)
+
+
+def test_samples_add_where_they_write_an_element_twice():
+    """Which of several values stays is undefined."""
+    for sample in (one for one in samples_of("aten.index_put.default", torch.float32, quick=True) if not one.module):
+        x, indices, values, *accumulate = sample.args
+        places = [index.tensor if isinstance(index, Weight) else index for index in indices]
+        counts = torch.ops.aten.index_put(torch.zeros_like(x), places, torch.ones_like(values), True)
+        assert accumulate == [True] or counts.max() <= 1
 
 
 # Options that change no result of a call here, or that are no numbers: where and how a tensor is stored, training,

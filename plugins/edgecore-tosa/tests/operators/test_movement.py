@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
-from tosa_lowered import CONFIGS, Call, graphs_of, quantized, random, run, run_all, run_real
+from tosa_lowered import CONFIGS, Call, graphs_of, quantized, random, run, run_all, run_float, run_real
 
 from edgecore_tosa.schema import Op
 from edgecore_tosa.spec import TosaSpec
@@ -156,6 +156,13 @@ def test_images_are_transposed_only_where_pixels_and_channels_mix(name, transpos
     np.testing.assert_array_equal(outcome.numpy, outcome.simulator)
     assert outcome.steps.max() <= 1
     assert [operator.op for operator in outcome.graph.operators].count(Op.TRANSPOSE) == transposes
+
+
+@pytest.mark.parametrize("function", [lambda x: x[:, None], lambda x: x[:, :, None], lambda x: x.view(3, 1, 2, 4)])
+def test_a_view_with_a_new_dim_is_one_reshape(function):
+    outcome = run_float(Call(lambda x: function(torch.relu(x))), (random(3, 8),))
+    np.testing.assert_array_equal(outcome.simulator, outcome.torch)
+    assert [operator.op for operator in outcome.graph.operators].count(Op.RESHAPE) == 1
 
 
 FILLED = {

@@ -239,7 +239,7 @@ class _Rows(torch.nn.Module):
 def _index_put(make: Make) -> list[Sample]:
     samples = []
     for dtype in (torch.int64, torch.int32):
-        index, repeated = (torch.tensor(places, dtype=dtype) for places in ([-1, 0, -5], [-1, 0, 4, 0]))
+        index, repeated = (torch.tensor(places, dtype=dtype) for places in ([-1, 2, -5], [-1, 0, 4, 0]))
         samples += [
             Sample((make(6, 5), [index], make(3, 5))),
             Sample((make(6, 5), [index], make(1))),
