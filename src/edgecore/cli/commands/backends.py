@@ -128,7 +128,7 @@ def _write_manifests(folder: Path) -> None:
 
 
 def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from edgecore.devtools.printable import printable
     from edgecore.plugin import documentation, registry
@@ -155,7 +155,7 @@ def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
         print(f"{info.name} ({info.backend_id}): {info.summary}")
         load_rows = [(row["name"], row["type"], row["help"]) for row in load_options]
         for titles, rows in (tables[0], (LOAD_OPTION_TITLES, load_rows), tables[1]):
-            table = Table(*titles)
+            table = Table(Column(titles[0], no_wrap=True), *titles[1:])  # names to copy stay whole
             for row in rows:
                 table.add_row(*map(printable, row))
             stdout.print(table, markup=False) if rows else print(f"the backend declares no {titles[0]}s")
