@@ -63,7 +63,8 @@ LoadOptions = Annotated[
         "-b",
         "--backend",
         metavar="NAME:key=value,...",
-        help="Options of a backend for loading, which `edgecore backends NAME` lists. May be repeated.",
+        help="Options of a backend for loading, which `edgecore backends NAME` lists; double quotes make a string of a "
+        "number: 'vulkan:device=\"0\"'. May be repeated.",
     ),
 ]
 Threads = Annotated[

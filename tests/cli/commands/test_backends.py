@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from edgecore.plugin.api import InstalledBackend
 from edgecore.plugin.diagnosis import isolated_import
 
@@ -32,3 +34,14 @@ def test_names_and_problems_are_shown_as_they_are(edgecore, monkeypatch):
     text = " ".join(result.out.replace("│", " ").split())
     assert result.status == 0 and "\x1b" not in text
     assert "\\x1b]0;x" in text and "[/red]" in text and "[Errno" in text
+
+
+def test_a_backend_is_shown_with_its_options_for_compiling_and_for_loading(edgecore):
+    pytest.importorskip("edgecore_xnnpack")
+    shown = json.loads(edgecore("backends", "xnnpack", "--json").out)
+    assert "per_op_mode" in {row["option"] for row in shown["options"]}
+    loading = {row["name"]: row for row in shown["load_options"]}
+    assert loading["workspace_sharing"]["type"] == "string" and loading["workspace_sharing"]["help"]
+    names = [*loading, *(row["option"] for row in shown["options"]), *(row["operator"] for row in shown["operators"])]
+    printed = edgecore("backends", "xnnpack").out
+    assert [name for name in names if name not in printed] == []

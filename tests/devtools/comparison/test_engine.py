@@ -91,6 +91,23 @@ def test_fp16_is_no_fault(model):
     assert report.rows[0].local.sqnr < 100
 
 
+def test_indices_are_not_compared_with_the_values_that_they_belong_to():
+    class Best(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(8, 8)
+
+        def forward(self, x):
+            return self.linear(x).topk(3).indices
+
+    inputs = [(torch.randn(2, 8),) for _ in range(2)]
+    report = compare(Best().eval(), backends="xnnpack", quantize="int8", calibration=inputs)
+    (row,) = (row for row in report.rows if row.operator == "topk")
+    assert row.of_quantized is None and row.of_device is None
+    (layer,) = (row for row in report.rows if row.operator == "linear")
+    assert layer.of_quantized > 20
+
+
 def test_values_are_split_over_several_programs_by_their_bytes(model):
     whole = compare(model, samples(), backends="xnnpack")
     split = compare(model, samples(), backends="xnnpack", max_bytes=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,11 +17,16 @@ if TYPE_CHECKING:
     from edgecore.plugin.api import InstalledBackend
     from edgecore.plugin.installed.entry_points import Provider
 
+LOAD_OPTION_TITLES = ("load option", "type", "meaning")
+
 
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Show the options and operators of this backend; needs torch."),
+        typer.Argument(
+            metavar="NAME",
+            help="Show the options for compiling and loading, and the operators, of this backend; needs torch.",
+        ),
     ] = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print Markdown tables for the backend's README.")
@@ -99,6 +104,17 @@ def _libraries(backends: Sequence[InstalledBackend], seconds: float) -> dict[tup
     return {_key(task.provider): trial.answer for task, trial in zip(tasks, isolated_import.run(tasks, seconds))}
 
 
+def _load_options(provider: Provider, seconds: float) -> list[dict[str, Any]]:
+    """Return name, type and help of each option for loading; none if the native library is missing or broken."""
+    from edgecore.plugin.diagnosis import isolated_import
+    from edgecore.plugin.diagnosis.doctor import probe
+
+    (trial,) = isolated_import.run([isolated_import.Task("library", provider)], seconds)
+    declared = {} if trial.problem or trial.answer is None else probe(trial.answer)
+    options = [] if isinstance(declared, str) else declared.get("options", [])
+    return [{key: row[key] for key in ("name", "type", "help")} for row in options if "load" in row["when"]]
+
+
 def _write_manifests(folder: Path) -> None:
     from edgecore.plugin.installed.manifests import write_manifests
 
@@ -112,7 +128,7 @@ def _write_manifests(folder: Path) -> None:
 
 
 def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from edgecore.devtools.printable import printable
     from edgecore.plugin import documentation, registry
@@ -121,22 +137,25 @@ def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
     with task(f"importing the compiler of {name}"):
         isolated_import.installed(seconds)
         info = registry.find_by_name(name)
-        (trial,) = isolated_import.run([isolated_import.Task("tables", registry.provider_of(info))], seconds)
+        provider = registry.provider_of(info)
+        (trial,) = isolated_import.run([isolated_import.Task("tables", provider)], seconds)
     if trial.problem:
         raise BackendBroken(trial.problem)
     options, operators = trial.answer["options"], trial.answer["operators"]
     tables = ((documentation.OPTION_TITLES, options), (documentation.OPERATOR_TITLES, operators))
+    if markdown:
+        print("\n".join(documentation.markdown(titles, rows) for titles, rows in tables), end="")
+        return
+    load_options = _load_options(provider, seconds)
     if as_json:
         option_list, operator_list = ([dict(zip(titles, row)) for row in rows] for titles, rows in tables)
-        print_json(
-            {"name": info.name, "backend_id": info.backend_id, "options": option_list, "operators": operator_list}
-        )
-    elif markdown:
-        print("\n".join(documentation.markdown(titles, rows) for titles, rows in tables), end="")
+        answer = {"options": option_list, "load_options": load_options, "operators": operator_list}
+        print_json({"name": info.name, "backend_id": info.backend_id} | answer)
     else:
         print(f"{info.name} ({info.backend_id}): {info.summary}")
-        for titles, rows in tables:
-            table = Table(*titles)
+        load_rows = [(row["name"], row["type"], row["help"]) for row in load_options]
+        for titles, rows in (tables[0], (LOAD_OPTION_TITLES, load_rows), tables[1]):
+            table = Table(Column(titles[0], no_wrap=True), *titles[1:])  # names to copy stay whole
             for row in rows:
                 table.add_row(*map(printable, row))
             stdout.print(table, markup=False) if rows else print(f"the backend declares no {titles[0]}s")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib import metadata
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,22 +26,35 @@ def command(
     ] = 20,
     as_json: Json = False,
 ) -> None:
-    """Check the installed backends and kernel libraries. Exit status 1 if one has a problem."""
+    """Print versions, and check the installed backends and kernel libraries. Exit status 1 if one has a problem."""
     from edgecore.plugin.diagnosis.doctor import diagnose, diagnose_kernels
 
     with task("checking the installed backends"):
         diagnoses = diagnose(name, seconds)
         libraries = [] if name else diagnose_kernels(seconds)
+    versions = _versions()
     if as_json:
         kernels = [
             {key: getattr(provider, key) for key in ("name", "distribution", "version")} | asdict(finding)
             for provider, finding in libraries
         ]
-        print_json({"backends": [_row(diagnosis) for diagnosis in diagnoses], "kernels": kernels})
+        print_json({"versions": versions, "backends": [_row(diagnosis) for diagnosis in diagnoses], "kernels": kernels})
     else:
+        print(", ".join(f"{name} {version}" for name, version in versions.items()))
         _print(name, diagnoses, libraries)
     if not all(diagnosis.ok for diagnosis in diagnoses) or not all(finding.ok for _, finding in libraries):
         raise typer.Exit(1)
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions that a report of a bug needs: edgecore, torch, Python and the system with its processor."""
+    versions = {}
+    for package in ("edgecore", "torch"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    return {**versions, "python": platform.python_version(), "system": platform.platform()}
 
 
 def _row(diagnosis: Diagnosis) -> dict[str, Any]:

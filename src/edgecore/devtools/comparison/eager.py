@@ -178,9 +178,10 @@ def float_names(edge: ExportedProgram, sites: Sequence[Site]) -> dict[str, str]:
     """Return for each compared value, by node name, the name of its node in the exported program.
 
     If lowering decomposed an exported node, only the last of its parts has its name, because it computes the same
-    value.
+    value. Of several results, such as values and indices of `topk`, only the first has it.
     """
-    name_of = {node.name: (node.meta.get("custom") or {}).get(EXPORTED_NAME) for node in calls(edge.graph_module)}
+    firsts = [node for node in calls(edge.graph_module) if node.target is not operator.getitem or node.args[1] == 0]
+    name_of = {node.name: (node.meta.get("custom") or {}).get(EXPORTED_NAME) for node in firsts}
     last = {name: node for node, name in name_of.items() if name}
     names = {}
     for site in sites:
