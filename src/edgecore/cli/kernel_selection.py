@@ -97,7 +97,7 @@ def bits(dtypes: Iterable[ScalarType]) -> int:
 
 
 def spelled(operator: Operator) -> str:
-    """Return the text of an operator: `name.overload`, or `name` if it has no overload."""
+    """Format an operator as `name.overload`, or as `name` if it has no overload."""
     name, overload = operator
     return f"{name}.{overload}" if overload else name
 

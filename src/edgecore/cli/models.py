@@ -29,8 +29,8 @@ def load_model(model: str, input_shapes: Sequence[str] | None = None) -> Loaded:
         input_shapes: Values of `--input-shape`: shapes of example inputs that replace the model's own.
 
     Raises:
-        CompileError: The file, module or function does not exist, the function returns something else, or the model
-            does not accept the shapes.
+        CompileError: The file, module or function does not exist, the function does not return a model, or the model
+        does not accept the shapes.
     """
     if not input_shapes:
         return _load(model)
@@ -49,7 +49,7 @@ def _load(model: str) -> Loaded:
             from edgecore.ir.torch_compat import quantized_operators
         except ImportError as error:
             raise CompileError("compiling needs torch; run: pip install 'edgecore[compile]'") from error
-        quantized_operators()  # quantized `.pt2` files call them
+        quantized_operators()  # import the operators that quantized `.pt2` files call
         try:
             return torch.export.load(model), None, None
         except Exception as error:

@@ -38,7 +38,7 @@ def parse_quantize(texts: Sequence[str]) -> Quantize | None:
 
 
 def _parse(text: str) -> tuple[str, Recipe]:
-    """Parse `xnnpack=int4-weights:group=64,skip=head+layers.0.*` into the backend (maybe "") and the recipe."""
+    """Parse `xnnpack=int4-weights:group=64,skip=head+layers.0.*` into the backend ("" if not named) and the recipe."""
     from edgecore.recipe import Recipe
 
     head, _, rest = text.partition(":")

@@ -91,7 +91,7 @@ class _Replay:
         return reads, writes
 
     def _tensors(self, values: Sequence[int]) -> list[int]:
-        """Return the values among `values` that are tensors, and the members of those that are tensor lists."""
+        """Return the tensors among `values`, and the members of the tensor lists among them."""
         tensors = []
         for value in values:
             item = self.plan.values[value].val

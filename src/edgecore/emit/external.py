@@ -174,8 +174,8 @@ def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str
     to the file of the constant from which it was probably packed, chosen among the constants that the nodes in
     `NamedBlob.readers` read. Other data stays in the `.pte`.
 
-    Named data under the qualified name of a mutable buffer whose state the backend keeps is its initial content:
-    `rule` chooses its file by that name.
+    If the backend keeps the state of a mutable buffer, the named data under the buffer's qualified name is its initial
+    content. `rule` chooses the file by that name.
     """
     partition = module.original_module
     held = {buffer.name: rule(buffer.node, buffer.name) for buffer in module.held_buffers}
@@ -235,7 +235,9 @@ def _readers(partition: ExportedProgram) -> dict[int, list[Node]]:
 
 
 def _packed_from(blob: NamedBlob, readers: Mapping[int, list[Node]], constants: Constants) -> Node | None:
-    """Guess the constant that `blob` was packed from: one of its size at 8, 16, 32 or 4 bits, else the largest."""
+    """Guess the constant that `blob` was packed from: the one with as many bytes at 8, 16, 32 or 4 bits per element,
+    else the largest.
+    """
     nodes = [node for handle in blob.readers for node in readers.get(handle, ())]
     sources = list(dict.fromkeys(source for node in nodes for source in _constants_of(node, constants)))
     size = memoryview(blob.data).nbytes

@@ -81,7 +81,7 @@ class ProgramData:
     def delegate(self, backend_id: str, result: PreprocessResult, files: Mapping[str, str]) -> int:
         """Store a delegate's blob and named data, and return the index of the blob.
 
-        Named data whose key is in `files` is stored in that `.ptd` file, other data in the `.pte`.
+        `files` maps keys to `.ptd` files. Named data with any other key is stored in the `.pte`.
 
         Raises:
             CompileError: The file already has other bytes under a key.

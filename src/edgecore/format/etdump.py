@@ -25,7 +25,7 @@ _EVENT_BYTES = 40  # minimum bytes of an event: its table, its entry in the vect
 
 
 class ValueType(IntEnum):
-    """The kind of a `Value`, which tells the member that is set."""
+    """The kind of a `Value`: it tells which member is set."""
 
     NULL = 0
     INT = 1

@@ -71,7 +71,7 @@ class DelegateOperation:
 
 @dataclass(slots=True)
 class GraphNode:
-    """An operation in a blob: `id` or `name` of the `DelegateOperation`, its kind, and the numbers of its values."""
+    """An operation in a blob: `id` or `name` of the `DelegateOperation`, its kind, its `GraphValue`s by number."""
 
     id: int = scalar(0, "i64")
     name: str = string(1)
@@ -82,7 +82,7 @@ class GraphNode:
 
 @dataclass(slots=True)
 class GraphValue:
-    """A value in a blob, described by a text with its dtype and sizes."""
+    """A value in a blob, with a readable description of its dtype and sizes."""
 
     number: int = scalar(0, "u32")
     text: str = string(1)
@@ -103,9 +103,9 @@ class DelegateDetails:
 
     Attributes:
         nodes: The operations of the blob in the order of execution; empty if the graph can be read from the blob.
-        inputs: Numbers of the values that are inputs of the graph.
-        outputs: Numbers of the values that are outputs of the graph.
-        values: The texts of values.
+        inputs: `GraphValue.number` of each input of the graph.
+        outputs: `GraphValue.number` of each output of the graph.
+        values: Descriptions of values: dtype and sizes.
         cycles: The estimates of the backend's compiler.
     """
 
@@ -122,7 +122,7 @@ class DelegateMeta:
 
     Attributes:
         sha256: The SHA-256 of the delegate's blob, 32 bytes.
-        compatibility: A text of the backend about the devices and versions that can load the blob.
+        compatibility: The backend's description of the devices and versions that can load the blob.
         distribution: The pip package that compiled the blob.
         distribution_version: The version of that package.
         memory: The memory that the delegate needs.

@@ -135,7 +135,7 @@ NETWORKS: dict[str, type[Any]] = {
 
 
 def _arguments(inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the arguments for `forward` of a test network: its only input, or one list of all inputs."""
+    """Return the arguments for `forward` of a test network: its only input, or a single list with all inputs."""
     return (inputs[0],) if len(inputs) == 1 else (list(inputs),)
 
 

@@ -185,7 +185,7 @@ def check_page(page: Path, measured: Measured) -> None:
 
 
 def _changes(first: set[Difference], others: set[Difference]) -> set[Difference]:
-    """Return the rows that only `others` has; also rows that only `first` has, with PyTorch's result as `result`."""
+    """Return the rows that only `others` has, and the rows that only `first` has, with PyTorch's result as `result`."""
     keys = {(row.operator, row.dtype, row.reads) for row in first ^ others}
     here = {row for row in others if (row.operator, row.dtype, row.reads) in keys}
     differing = {(row.operator, row.dtype, row.reads) for row in here}

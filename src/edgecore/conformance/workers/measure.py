@@ -34,8 +34,8 @@ def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], round
     The result of each step: bytes of heap, bytes of address space, number of file descriptors, number of threads.
 
     The heap is the sum of all blocks that glibc's malloc has allocated (mallinfo2); 0 with other C libraries. Unlike
-    resident memory, the sum is exact to the byte in the environment `EXACT_HEAP`. The address space shows memory that a
-    library maps itself. It is counted without malloc's area, which grows and shrinks with fragmentation.
+    resident memory, the sum is exact to the byte if the variables `EXACT_HEAP` are set. The address space shows memory
+    that a library maps itself. It is counted without malloc's area, which grows and shrinks with fragmentation.
     """
     arrays = arrays_of(inputs)
     for step in range(6):  # step 0 fills pools and caches and binds symbols; later steps show leaks
@@ -76,7 +76,7 @@ def run_calls(
 
 
 def threads_during(emit: Emit, program: str, inputs: str, options: dict[str, Any]) -> None:
-    """Count threads with threads=1: before loading, the maximum while executing, and after destroying the program.
+    """Load with threads=1, and count threads before loading, while executing (the maximum), and after destroying.
 
     Also measures the processor time that the process uses in 0.3 s without a call, to find threads that spin.
     """

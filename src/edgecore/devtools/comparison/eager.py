@@ -114,7 +114,7 @@ class EagerEdge:
         device = device or {}
 
         def show(node: Node, result: Any) -> Any:
-            """Report a value to compare, and return the device's value in its place; return other values."""
+            """Report a value that is compared, and return the device's value instead; return other values unchanged."""
             site = self._sites.get(node.name)
             if site is None:
                 return result

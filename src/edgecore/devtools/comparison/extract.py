@@ -134,7 +134,7 @@ def operator_program(engine: Engine, row: CompareRow) -> tuple[ExportedProgram, 
 
 
 def device_values(engine: Engine, row: CompareRow, number: int, inputs: Sequence[str]) -> dict[str, torch.Tensor]:
-    """Return the device's values for one sample: of the nodes `inputs`, and of the row's operator; by node name.
+    """Return, by node name, the device's values of the nodes `inputs` and of the row's operator, for one sample.
 
     The value of a node before a quantization cannot be read; the value of the dequantize node after it replaces it.
     """

@@ -152,7 +152,7 @@ def _bytes(tensor: Tensor | None) -> int:
 
 
 def _recorded(etdump: ETDump) -> list[list[Recorded]]:
-    """Return the outputs that the trace has recorded of each run."""
+    """Return the outputs of each run, which the trace has recorded."""
     return [_of_run(run) for run in etdump.run_data if (run.name or "").startswith("Execute")]
 
 

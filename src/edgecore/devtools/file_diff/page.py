@@ -184,7 +184,7 @@ def _shared_module(module: str, inside: Sequence[set[str]]) -> str:
 
 
 def _placement(diff: Differences, method: str, members: dict[Place, list[int]]) -> list[dict[str, Any]]:
-    """List the operators, with their row indexes, whose backend or arguments changed, or that only one file has."""
+    """List the operators that only one file has, or whose backend or arguments changed, with their row indexes."""
     rows = []
     for kind in ("moved", "changed", "gone", "added"):
         for row in diff.operators[kind]:

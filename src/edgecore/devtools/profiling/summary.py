@@ -114,7 +114,7 @@ def middle(runs: Sequence[Run]) -> list[Run]:
 
 
 def parts(run: Run) -> Iterator[tuple[TraceEvent, str]]:
-    """Yield the events of a run, whose `own` times (without nested events) add up to the run's time, each with a text.
+    """Yield each event of a run with a text. The `own` times (without nested events) add up to the run's time.
 
     The text is empty for an event of an operator; otherwise it says that the runtime or a delegate used this time,
     between operators or operations.

@@ -42,7 +42,7 @@ class Meaning:
 
 
 class Symbols(Protocol):
-    """A source of the origins of events: graph nodes and a backend. Implementations read a `.pte` or an ETRecord."""
+    """Maps events to their origins (graph nodes and a backend). Subclasses read a `.pte` or an ETRecord."""
 
     def methods(self) -> Sequence[str]: ...
 
@@ -78,7 +78,7 @@ def method_of(symbols: Symbols, block: str | None, events: Sequence[ProfileEvent
     """Return the method that caused a block of events (a run, or loading); empty if no method fits.
 
     Args:
-        symbols: The source of origins.
+        symbols: Maps events to their origins.
         block: Name of the block. edgecore writes `Execute METHOD` if a program has several methods.
         events: The events of the block.
     """

@@ -41,7 +41,7 @@ class ExecutorchProgramManager(FinishedProgram):
 
     @property
     def executorch_program(self) -> fmt.Program:
-        """The tables of the program, by the schema's names, with weights and blobs inside instead of in segments."""
+        """The tables of the program under the schema's names. Weights and blobs are in the tables, not in segments."""
         return self.pte.inline()
 
     def dump_executorch_program(self, verbose: bool = False, out: TextIO | None = None) -> None:

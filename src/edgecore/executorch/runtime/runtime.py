@@ -179,7 +179,7 @@ class Method:
             All outputs in order: torch tensors and numbers.
 
         Raises:
-            ExecutionError: The arguments are not those with which the model was exported, an input does not fit, or a
+            ExecutionError: The model was exported with other arguments, an input does not fit, or a
                 kernel or a backend failed.
             TypeError: `inputs` is neither a list nor a tuple.
         """
