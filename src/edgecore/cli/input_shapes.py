@@ -21,7 +21,7 @@ def parse_shapes(texts: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:
     """Parse `1x3x224x224` and `mask=1,16` into (name of the input, shape); the name may be empty.
 
     Raises:
-        typer.BadParameter: A text has another form.
+        typer.BadParameter: A value does not have this form.
     """
     shapes = []
     for text in texts:

@@ -29,7 +29,7 @@ class Selection:
     dtypes: dict[Operator, set[ScalarType]] = field(default_factory=dict)
 
     def add(self, operator: Operator, dtypes: Iterable[ScalarType]) -> None:
-        """Add dtypes to an operator, and the operator if the selection lacks it."""
+        """Add dtypes to an operator. If the selection lacks the operator, add it first."""
         self.dtypes.setdefault(operator, set()).update(dtypes)
 
     def add_calls(self, plan: ExecutionPlan) -> None:

@@ -81,7 +81,7 @@ def function_of(text: str) -> Callable[..., Any]:
     """Import `module:function` from the current folder or an installed package.
 
     Raises:
-        CompileError: The module or function does not exist, or the text has another form.
+        CompileError: The module or function does not exist, or the argument does not have this form.
     """
     module_name, _, name = text.partition(":")
     if not module_name or not name:

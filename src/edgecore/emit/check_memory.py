@@ -45,7 +45,7 @@ class _Replay:
     def __init__(self, plan: fmt.ExecutionPlan, content: Content, written: Mapping[int, Sequence[int]]) -> None:
         self.plan, self.content, self.written = plan, content, written
         self.overlaps = _overlaps(plan)
-        # overwritten value -> (value that was written over it, index of the writing instruction)
+        # overwritten value -> (the value that overwrote it, index of the instruction that wrote)
         self.overwritten: dict[int, tuple[int, int]] = {}
 
     def run(self, delegate_inputs: Sequence[int], new_state: Sequence[int]) -> None:

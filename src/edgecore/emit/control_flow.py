@@ -137,7 +137,7 @@ class _ControlFlowEmitter:
         return [self._value(value) for value in results(body)]
 
     def _store(self, sources: list[int]) -> None:
-        """Copy `sources` (a body's results, or a loop's initial values) into the node's first results."""
+        """Copy `sources` (a body's results, or a loop's initial values) into the first results of the node."""
         targets = self.results[: len(sources)]
         specs = self.specs[: len(sources)]
         for position, (source, target, spec) in enumerate(zip(sources, targets, specs, strict=True)):

@@ -235,8 +235,10 @@ def _readers(partition: ExportedProgram) -> dict[int, list[Node]]:
 
 
 def _packed_from(blob: NamedBlob, readers: Mapping[int, list[Node]], constants: Constants) -> Node | None:
-    """Guess the constant that `blob` was packed from: the one with as many bytes at 8, 16, 32 or 4 bits per element,
-    else the largest.
+    """Guess the constant that `blob` was packed from.
+
+    This is the first constant that would have the size of `blob` at 8, 16, 32 or 4 bits per element; otherwise the
+    largest constant.
     """
     nodes = [node for handle in blob.readers for node in readers.get(handle, ())]
     sources = list(dict.fromkeys(source for node in nodes for source in _constants_of(node, constants)))

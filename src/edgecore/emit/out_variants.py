@@ -116,7 +116,7 @@ def _result_order(node: Node) -> list[int]:
 
 
 def _dim_order_form(name: str) -> Callable[[Node], KernelForm]:
-    """Return a function that converts a node to a call of `dim_order_ops::NAME.out`, which takes no dtype."""
+    """Return a function that converts a node to a call of `dim_order_ops::NAME.out` with a dim order but no dtype."""
 
     def form(node: Node) -> KernelForm:
         order = Argument(_result_order(node), "Optional[List[int]]")

@@ -115,7 +115,7 @@ class ProgramData:
 
 
 def _index(data: fmt.Buffer, buffers: list[fmt.Buffer], indices: dict[int, int]) -> int:
-    """Return the index of `data` in `buffers`; append new data. Equal data is one object, so `id` identifies it."""
+    """Return the index of `data` in `buffers`; append it if new. Equal data is one object, so `id` identifies it."""
     if id(data) not in indices:
         indices[id(data)] = len(buffers)
         buffers.append(data)

@@ -18,7 +18,7 @@ META_IDENTIFIER = b"ECM1"
 
 
 class MemoryKind(IntEnum):
-    """The use of a delegate's memory.
+    """The purpose for which a delegate uses memory.
 
     SCRATCH is used during a single call, PERSISTENT keeps its content between calls. STAGING is for transfers between
     the host and the device.

@@ -28,7 +28,7 @@ def table(selection: Selection, known: dict[Operator, str], sources: Iterable[st
     Args:
         selection: The operators to write; `known` contains all of them.
         known: The operators of the library, from `library_functions`.
-        sources: Origins of the selection (files and names), for a comment.
+        sources: The files and names that made the selection, for a comment in the C file.
         version: Version of edgecore.
     """
     chosen = sorted(selection.dtypes)
@@ -47,7 +47,7 @@ def table(selection: Selection, known: dict[Operator, str], sources: Iterable[st
         "",
         *declarations,
         "",
-        # a dummy kernel if none is selected: C does not allow an array without elements
+        # write a dummy kernel if none is selected: C does not allow an array without elements
         f"static const edgecore_kernel kernels[{max(len(rows), 1)}] = {{",
         *(rows or ["    {KERNEL, {0, 0}, {0, 0}, 0, 0},"]),
         "};",

@@ -353,7 +353,7 @@ def _compare(
         if right[index]:
             agrees.add((label, word))
             continue
-        # A wrong result of ordinary inputs is a fault, unless all inputs are 0, as in 0 ** 0 or a logarithm.
+        # A wrong result from ordinary inputs is a fault, unless all inputs are 0, as in 0 ** 0 or a logarithm.
         if all(part in (*NUMBERS, ORDINARY) for part in label) and set(label) != {"0"} and np.isfinite(expected):
             measured.faults.append(f"{case.operator}, {dtype}, {', '.join(label)}: {value} instead of {expected}")
             continue

@@ -34,8 +34,8 @@ def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], round
     The result of each step: bytes of heap, bytes of address space, number of file descriptors, number of threads.
 
     The heap is the sum of all blocks that glibc's malloc has allocated (mallinfo2); 0 with other C libraries. Unlike
-    resident memory, the sum is exact to the byte if the variables `EXACT_HEAP` are set. The address space shows memory
-    that a library maps itself. It is counted without malloc's area, which grows and shrinks with fragmentation.
+    resident memory, the sum is exact to the byte with the environment variable in `EXACT_HEAP`. The address space shows
+    memory that a library maps itself. It is counted without malloc's area, which grows and shrinks with fragmentation.
     """
     arrays = arrays_of(inputs)
     for step in range(6):  # step 0 fills pools and caches and binds symbols; later steps show leaks
@@ -246,7 +246,7 @@ def _heap() -> int:
 
 
 def _mapped() -> int:
-    """Return the bytes of the address space without malloc's area; a line of `maps` is `begin-end ... NAME`."""
+    """Return the bytes of the address space without malloc's area. A line of the file is `begin-end ... NAME`."""
     maps = Path("/proc/self/maps").read_text().splitlines()
     ranges = [line.split(maxsplit=1)[0].split("-") for line in maps if not line.endswith("[heap]")]
     return sum(int(end, 16) - int(begin, 16) for begin, end in ranges)

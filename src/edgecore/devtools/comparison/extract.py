@@ -112,7 +112,7 @@ def extract(engine: Engine, row: CompareRow, folder: str | Path) -> list[Path]:
 
 
 def operator_program(engine: Engine, row: CompareRow) -> tuple[ExportedProgram, list[str]]:
-    """Cut the nodes of a row out of the edge program; return the new program and the names of its input nodes.
+    """Copy a row's nodes into a program of their own; return this program and the names of its input nodes.
 
     Where the operator reads a quantized value, the new program takes the dequantized value and quantizes it itself.
     Every value that the model can produce is then a valid input.

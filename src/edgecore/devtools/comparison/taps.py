@@ -227,7 +227,7 @@ class TapPrograms:
         self.expected = [untapped.run(sample) for sample in samples]
 
     def add(self, sites: Sequence[Site]) -> None:
-        """Compile a program with `sites` as additional outputs. If that fails or changes outputs, try each half."""
+        """Compile a program that also outputs `sites`. If that fails or changes outputs, try each half of `sites`."""
         pending = [list(sites)]
         while pending:
             group = pending.pop(0)

@@ -87,7 +87,7 @@ def diff_page(diff: Differences, programs: Sequence[PteFile], traces: Sequence[T
 
 
 def _traced(trace: Trace) -> dict[Key, _Row]:
-    """Return the operators of a trace as rows. Time outside of operators has the module "" and a name in (...)."""
+    """Return a trace's operators as rows. Time outside of operators has the module "" and a name in parentheses."""
     rows: dict[Key, _Row] = {}
     for index, run in enumerate(trace.runs):
         counts: Counter[tuple[str, str]] = Counter()

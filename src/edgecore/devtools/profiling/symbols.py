@@ -60,7 +60,7 @@ class Symbols(Protocol):
 
 
 def identifier(event: ProfileEvent) -> str | int | None:
-    """Return the name that a delegate gave the event; None for an event of the runtime."""
+    """Return the name or number by which a delegate identifies the event; None for an event of the runtime."""
     if event.delegate_debug_id_int != -1:
         return event.delegate_debug_id_int
     return event.delegate_debug_id_str or None

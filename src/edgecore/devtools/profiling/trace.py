@@ -75,7 +75,7 @@ class TraceEvent:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """A run of a method, or other events such as loading. `events` are in the order of time, outer before nested."""
+    """A run of a method, or other events such as loading. `events` are in chronological order, outer before nested."""
 
     name: str
     method: str
@@ -100,7 +100,7 @@ class Trace:
     """The blocks of an ETDump, of edgecore or ExecuTorch.
 
     Attributes:
-        runs: The runs of methods, in the order of time.
+        runs: The runs of methods, in chronological order.
         others: The other blocks, such as loading.
 
     Example:
@@ -192,7 +192,7 @@ class Trace:
 
 
 def _place(event: TraceEvent) -> tuple[int, int]:
-    """Return a sort key: by start time; of events with equal start, the outer one first."""
+    """Return a sort key: events are sorted by start time, and an outer event precedes a nested one with equal start."""
     return event.start, _ORDER.get(event.kind, 3)
 
 

@@ -1,4 +1,4 @@
-"""Group the runs of an ETDump with equal events into blocks, as ExecuTorch's Inspector does."""
+"""Group an ETDump's runs into blocks of runs with equal events, as ExecuTorch's Inspector does."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def _is_output(event: DebugEvent) -> bool:
 
 
 def _signatures(run: RunData) -> dict[Signature, Sample]:
-    """Return the events of a run by signature (instruction, name, ids); only the last event of each signature."""
+    """Map each signature in a run (instruction, signature of the times, signature of the values) to its last event."""
     by_operation: dict[Signature, tuple[list[ProfileEvent], list[DebugEvent]]] = {}
     for event in run.events:
         recorded = event.profile_event or event.debug_event

@@ -86,7 +86,7 @@ def numeric_gap(
         inspector: The inspector to set in the comparator.
 
     Returns:
-        A row with the keys `COLUMNS` for each operator with a value, or for each group of operators computed together.
+        A row with the keys `COLUMNS` for each operator, or group of operators computed together, with a value.
 
     Raises:
         ValueError: The record has no inputs or weights, the graph does not take the inputs, or the distance is unknown.

@@ -1,4 +1,4 @@
-"""`GroupBasedPartitioner`, for scripts of ExecuTorch: keeps given groups of nodes together in one partition each.
+"""`GroupBasedPartitioner`, for scripts of ExecuTorch: keeps the nodes of each given group in one partition.
 
 A set of nodes is a bit mask: bit i stands for the node at position i of the graph.
 """

@@ -36,7 +36,7 @@ def _writes(node: Node) -> bool:
 
 
 def _numbers(program: ExportedProgram, known: dict[Any, int]) -> dict[Node, int]:
-    """Number nodes so that nodes of equal value have equal numbers, even in different programs that share `known`."""
+    """Number nodes so that nodes of equal value have equal numbers, even across programs if they share `known`."""
     numbers: dict[Node, int] = {}
     specs = iter(program.graph_signature.input_specs)
     for node in program.graph.nodes:
