@@ -228,7 +228,7 @@ def delegated_calls(subject: BackendUnderTest, program: Any) -> list[str]:
 
 
 def delegated_dtypes(subject: BackendUnderTest, program: Any, operator: str) -> set[str]:
-    """Return the dtypes of the inputs and outputs of all delegated calls of an operator."""
+    """Return the input and output dtypes of all delegated calls of an operator."""
     rows = [row for row in program.report().rows if row.where == subject.backend_id and row.operator == operator]
     return {dtype for row in rows for dtype in row.dtypes}
 

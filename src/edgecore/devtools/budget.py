@@ -229,7 +229,7 @@ def _time(
     data: Sequence[Any],
     arguments: Callable[..., Sequence[Any]] | None,
 ) -> list[str]:
-    """Run the file and the reference in turns; return an error if the 95 % interval of the time ratio exceeds the
+    """Run the file and the reference alternately; return an error if the 95 % interval of the time ratio exceeds the
     limit.
     """
     runs, method, threads = limits.get("runs", 50), limits.get("method", "forward"), limits.get("threads")

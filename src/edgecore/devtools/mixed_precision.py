@@ -276,7 +276,7 @@ def _with_skip(recipe: Recipe, skip: tuple[str, ...]) -> Recipe:
 
 
 def _inside(skip: Iterable[str], modules: Iterable[str]) -> int:
-    """Count the modules that `skip` names, and those inside a module that `skip` names."""
+    """Count the modules that `skip` names, and the modules inside them."""
     return sum(any(f"{module}.".startswith(f"{outer}.") for outer in skip) for module in modules)
 
 

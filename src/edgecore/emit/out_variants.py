@@ -84,7 +84,7 @@ def _form(name: str, overload: str, specs: Sequence[Any], values: dict[str, Any]
 def out_variant(target: OpOverload) -> OpOverload | None:
     """Return the overload of the same operator that writes into `out`, or None if there is none.
 
-    The out variant has arguments of the same names and types, but may lack those in `_NOT_IN_OUT_VARIANTS`, such as
+    The out variant has arguments of the same names and types, but may lack the ones in `_NOT_IN_OUT_VARIANTS`, like
     `dtype` and `layout`. Of several such overloads, the one that lacks the fewest arguments is returned.
     """
     names = {arg.name for arg in schema_of(target).arguments}

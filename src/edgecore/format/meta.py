@@ -226,8 +226,8 @@ class Meta:
         producer_version: The version of that program.
         methods: One entry for each method.
         shared_state: Qualified names of the mutable buffers that all methods share.
-        constants_sha256: Digest of the segment with constants; empty without such a segment.
-        state_sha256: Digest of the segment with initial values of mutable buffers; empty without such a segment.
+        constants_sha256: Digest of the segment with constants; empty if there is no such segment.
+        state_sha256: Digest of the segment with mutable buffers' initial values; empty if there is no such segment.
         data: Digests of named data and external data, in ascending order of their keys as UTF-8.
     """
 
@@ -253,7 +253,7 @@ def blob_digest(blob: Buffer) -> bytes:
 
 
 def segment_digest(buffers: Sequence[Buffer], alignment: int = CONSTANT_ALIGNMENT) -> bytes:
-    """Return the SHA-256 of the segment in which a file stores `buffers`; empty without such a segment.
+    """Return the SHA-256 of the segment in which a file stores `buffers`; empty if the file has no segment for them.
 
     The segment does not contain the first buffer, a placeholder for tensors without data. The other buffers start at
     multiples of `alignment` bytes.

@@ -82,7 +82,7 @@ def initial_values(subject: BackendUnderTest) -> str:
 
 
 def sessions(subject: BackendUnderTest) -> str:
-    """Check that three sessions that run in turn do not see each other's buffers."""
+    """Check that three sessions that run alternately do not see each other's buffers."""
     for name, model, program in _claimed(subject):
         first = load(subject, program)
         pairs = [(session, Eager(model)) for session in (first, first.new_session(), load(subject, program))]

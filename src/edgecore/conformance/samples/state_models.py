@@ -1,6 +1,6 @@
 """Models with mutable buffers, for the checks of state: each has two methods that share its buffers.
 
-`Eager` and `edgecore.Program` are sessions of such a model: each call changes the buffers.
+`Eager` and `edgecore.Program` are sessions of a model with state: each call changes the buffers.
 """
 
 from __future__ import annotations

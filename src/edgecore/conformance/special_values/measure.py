@@ -230,7 +230,7 @@ def _references(case: Call) -> list[torch.Tensor]:
 
 
 def _delegated(name: str | None, program: Any, operators: set[str]) -> tuple[list[str], list[str]]:
-    """Return two lists: the operators with a call that runs in the backend, and the operators without such a call.
+    """Return two lists: the operators with a call that runs in the backend, and the operators without one.
 
     Operators that edgecore replaces by others are in neither list.
 

@@ -53,7 +53,7 @@ def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], round
 def run_calls(
     emit: Emit, file: str, results: str, rows: Sequence[int], backend_id: str, load_options: dict[str, Any]
 ) -> None:
-    """Run a `.pte` file with inputs of each number of rows (size of dim 0).
+    """Run a `.pte` file once for each number of rows (the size of dim 0 of the inputs).
 
     The outputs are written to `results`, an `.npz` file. The inputs are in the `.npz` file with the same name as the
     `.pte` file. In both `.npz` files an array has the name `ROWS INDEX`: the number of rows, and the index of the input

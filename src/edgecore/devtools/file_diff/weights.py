@@ -46,7 +46,7 @@ def weights_of(pte: PteFile, external: Mapping[str, fmt.ExternalData]) -> list[W
 
     Args:
         pte: The file.
-        external: The entries of those `.ptd` files that the caller passed.
+        external: The entries of the `.ptd` files that the caller passed.
     """
     meta = get_meta(pte)
     digests = {entry.key: bytes(entry.sha256).hex() for entry in meta.data} if meta else {}

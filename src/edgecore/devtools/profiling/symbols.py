@@ -51,7 +51,7 @@ class Symbols(Protocol):
         ...
 
     def size(self, method: str) -> int:
-        """Return the number of events of one run of the method, if the run executes each instruction once."""
+        """Return how many events a run of the method has if it executes each instruction once."""
         ...
 
     def find(self, method: str, event: ProfileEvent) -> Meaning:

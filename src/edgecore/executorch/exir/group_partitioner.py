@@ -25,7 +25,7 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
         graph_module: The graph.
         operator_support: Tells which nodes are supported; an unsupported node is in no partition, even in a group.
         allows_single_node_partition: Also propose partitions of a single operator.
-        non_compute_ops: Qualified names of operators that, like those in `NON_COMPUTE`, do not justify a partition.
+        non_compute_ops: Qualified names of operators that do not justify a partition, in addition to `NON_COMPUTE`.
         allowed_single_node_partition_ops: Qualified names of operators that may be the only operator of a partition.
         node_groups: The groups.
 

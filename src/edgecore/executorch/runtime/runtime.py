@@ -176,7 +176,7 @@ class Method:
             kwargs: More arguments by the names of `forward`'s parameters.
 
         Returns:
-            All outputs in order: torch tensors and numbers.
+            All outputs, in the order of the method's signature: torch tensors and numbers.
 
         Raises:
             ExecutionError: The model was exported with other arguments, an input does not fit, or a

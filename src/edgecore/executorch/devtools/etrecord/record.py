@@ -439,7 +439,7 @@ def instruction_maps(pte: fmt.PteFile, outputs: Mapping[str, Sequence[int]]) -> 
 
 
 def delegate_outputs(programs: Mapping[str, ExportedProgram]) -> dict[str, list[int]]:
-    """Return the number of outputs of each call of a delegate, by method."""
+    """Return the number of outputs of each delegate call, by method."""
     return {name: [len(node.meta["val"]) for node, _ in delegates(program)] for name, program in programs.items()}
 
 
