@@ -145,7 +145,7 @@ def _library_model(library: str, name: str) -> Loaded:
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """Restrict the Hugging Face hub client, which timm and transformers use to download, to its cache."""
+    """Restrict the Hugging Face hub client to its cache, because timm and transformers download through it."""
     try:
         from huggingface_hub import constants
     except ImportError:

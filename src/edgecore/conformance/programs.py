@@ -93,7 +93,7 @@ def quantized(
 
 
 def network(subject: BackendUnderTest, name: str) -> tuple[torch.nn.Module, Inputs, Any]:
-    """Return a network (quantized if `as_supported` quantizes it), its inputs, and its program, which is cached."""
+    """Return a network (quantized if `as_supported` quantizes it), its inputs, and its cached program."""
     if integer_recipe(subject) is None:
         return _in_float(subject, name)
     key = ("compiled", name)

@@ -69,7 +69,7 @@ class Rule:
 
 
 class Patterns(Rule):
-    """A rule given as a mapping from `fnmatch` patterns of qualified names to file names; the first match decides.
+    """A rule that maps `fnmatch` patterns of qualified names to file names; the first match decides.
 
     A pattern names parameters and buffers of the model. Values computed from a parameter, such as quantized integers
     and scales, go to the parameter's file.

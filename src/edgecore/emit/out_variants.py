@@ -1,4 +1,4 @@
-"""Find the out variant of an operator that the runtime calls: its name, overload, and the order of its arguments."""
+"""Find the out variant that the runtime calls for an operator: name, overload, and order of the arguments."""
 
 from __future__ import annotations
 

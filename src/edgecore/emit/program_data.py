@@ -72,7 +72,7 @@ class ProgramData:
         return self.external.setdefault(name, fmt.PtdFile(alignments=self.alignments))
 
     def _find(self, key: str) -> tuple[str, fmt.ExternalData | None]:
-        """Return (file, entry) of a key in the `.ptd` files; ("", None) if there is no such key."""
+        """Return the `.ptd` file that has a key, and the entry; ("", None) if no file has the key."""
         for file, ptd in self.external.items():
             if key in ptd.entries:
                 return file, ptd.entries[key]

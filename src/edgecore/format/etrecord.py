@@ -181,7 +181,7 @@ def _are_handles(entry: Any) -> bool:
 
 
 def _is_delegate(call: Any) -> bool:
-    """Return True for a valid entry of `delegate_map`: the name of a backend, and handles by operation, if any."""
+    """Return True for a valid entry of `delegate_map`: a backend's name, and optionally operations with handles."""
     if not isinstance(call, dict) or not isinstance(call.get("name", ""), str):
         return False
     ids = call.get("delegate_map") or {}

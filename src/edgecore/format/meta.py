@@ -55,7 +55,7 @@ class DebugHandle:
 
 @dataclass(slots=True)
 class DelegateOperation:
-    """An operation inside a delegate, which traces identify by `name`, or by the number `id` if the name is empty.
+    """An operation inside a delegate. Traces identify it by `name`, or by the number `id` if the name is empty.
 
     Attributes:
         handles: The debug handles of the graph nodes that the operation computes.

@@ -23,7 +23,7 @@ from edgecore.files import write_file
 
 
 def table(selection: Selection, known: dict[Operator, str], sources: Iterable[str], version: str) -> str:
-    """Make the text of the C file: one `edgecore_kernel` for each selected operator of the library.
+    """Return the content of the C file: one `edgecore_kernel` for each selected operator of the library.
 
     Args:
         selection: The operators to write; `known` contains all of them.

@@ -243,7 +243,7 @@ _OUTSIDE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def _zigzag(subject: BackendUnderTest, dynamic: bool = False) -> tuple[nn.Module, Inputs, Any]:
-    """Return an instance of `_Zigzag`, its inputs, and its compiled program, in which the backend has two delegates.
+    """Return an instance of `_Zigzag`, its inputs, and the program, compiled to two delegates of the backend.
 
     Raises:
         Skipped: The backend has no device memory, or the model does not make two delegates.

@@ -101,7 +101,7 @@ def _grows(growth: Sequence[int], limit: int, sparse: int, steps: int) -> bool:
 
 
 def write_files(subject: BackendUnderTest) -> dict[str, Any]:
-    """Write a compiled network, its inputs and its outputs in eager PyTorch to files; only the first call writes them.
+    """Write to files a compiled network, its inputs, and eager PyTorch's outputs; only the first call writes them.
 
     Returns:
         The paths `program`, `inputs` and `outputs`, and the `options` for loading the program.

@@ -208,7 +208,7 @@ def _out_of_range(field: FieldInfo) -> list[Any]:
 
 
 def _other_values(field: FieldInfo, present: Any) -> list[Any]:
-    """Return valid values of an option other than `present`: booleans, its choices, or the bounds of its numbers."""
+    """Return valid values of an option, except `present`: booleans, the option's choices, or bounds of its range."""
     plain = _plain(field.annotation)
     values = [False, True] if plain is bool else _choices(plain)
     if get_origin(plain) in (tuple, list):

@@ -132,7 +132,7 @@ def samples_of(operator: str, dtype: torch.dtype, quick: bool) -> list[Sample]:
 
 
 def round_inputs(samples: Iterable[Sample]) -> None:
-    """Round floating-point inputs to bfloat16, in place, so that backends of low precision read them exactly."""
+    """Round floating-point inputs in place to bfloat16, so that backends of low precision read them exactly."""
     for tensor in (tensor for sample in samples for tensor in sample.inputs):
         if tensor.is_floating_point():
             tensor.copy_(tensor.bfloat16())

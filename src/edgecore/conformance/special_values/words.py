@@ -31,7 +31,7 @@ arguments, and B for others.
 
 
 def table(differences: Iterable[Difference], none: str = NONE) -> str:
-    """Format the differences as a Markdown table; `none` is the text if there are none."""
+    """Format the differences as a Markdown table; return `none` if there are no differences."""
     by_result: dict[tuple[str, str, str, str], set[Label]] = {}
     for (operator, dtype, reads), (expected, result) in _results(differences).items():
         by_result.setdefault((operator, dtype, expected, result), set()).add(reads)

@@ -175,7 +175,7 @@ def _only_rounds(node: Node) -> bool:
 
 
 def float_names(edge: ExportedProgram, sites: Sequence[Site]) -> dict[str, str]:
-    """Return for each compared value, by node name, the name of its node in the exported program.
+    """Map the node name of each compared value to the name of the value's node in the exported program.
 
     If lowering decomposed an exported node, only the last of its parts has its name, because it computes the same
     value.

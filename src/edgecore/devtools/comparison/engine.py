@@ -88,7 +88,7 @@ class Engine:
         samples: The flat inputs of all samples.
         computes_in: The dtype in which the backends compute floating-point values.
         steps: The difference that the recipe allows a quantized result, in steps (`RecipeSupport.steps`).
-        noise: Amplitude of the noise, in steps, that the comparison adds before each rounding to bound rounding errors.
+        noise: Amplitude, in steps, of the noise that is added before each rounding to bound rounding errors.
         by_row_choices: The values of `by_row` to try in `EagerEdge.run`: backends may choose dynamic scales per row.
     """
 
@@ -182,7 +182,7 @@ class Engine:
         return Expected(values, outputs, by_tap, [as_tensor(result) for result in floats])
 
     def _float_run(self, number: int) -> tuple[list[Any], dict[str, torch.Tensor]]:
-        """Run the float model; return its outputs, and its values by the node names of the quantized program."""
+        """Run the float model; return its outputs, and its values under the node names of the quantized program."""
         if self._floats is not None:
             return self._floats.run(*self.calls[number])
         with torch.no_grad(), unchanged_buffers(self._exported):
@@ -211,7 +211,7 @@ class Engine:
         device: Mapping[str, torch.Tensor],
         only: Collection[str] | None = None,
     ) -> Iterator[CompareRow]:
-        """Compare the values in `device`, by node name, with PyTorch's; `only` names the nodes to compare."""
+        """Compare the values in `device` (node name -> value) with PyTorch's; `only` names the nodes to compare."""
         local = self.local(number, device)
         for site in self.sites:
             if site.tap not in local or (only is not None and site.tap not in only):

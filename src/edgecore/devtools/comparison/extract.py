@@ -59,7 +59,7 @@ values.pt       a dict for torch.load: "inputs" of the device, the output "expec
 
 
 def extract(engine: Engine, row: CompareRow, folder: str | Path) -> list[Path]:
-    """Write a row's operator as a test case: its program, its inputs on the device, and the device's result.
+    """Write a row's operator as a test case: a program, the operator's inputs on the device, and the device's result.
 
     Args:
         engine: Runs the model on the device and in PyTorch.

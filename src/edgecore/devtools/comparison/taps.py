@@ -61,7 +61,7 @@ class Snapshot:
 
 
 class Tap:
-    """A pass that makes the values of the nodes with given names outputs of the program.
+    """A pass that turns the values of named nodes into outputs of the program.
 
     Attributes:
         index: Name of a tapped node -> its index among the user's outputs. Names that the program lacks are left out.

@@ -67,7 +67,7 @@ def identifier(event: ProfileEvent) -> str | int | None:
 
 
 def operation_number(event: ProfileEvent) -> int | None:
-    """Return the number at the end of the id of a delegate's operation, as in `Conv2d [12]`; None without one."""
+    """Return the number at the end of an operation's id, as in `Conv2d [12]`; None if the id has no number."""
     if event.delegate_debug_id_int != -1:
         return event.delegate_debug_id_int
     match = _NUMBER.search(REPEATED.sub("", event.delegate_debug_id_str or ""))

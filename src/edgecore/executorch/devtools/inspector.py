@@ -88,7 +88,7 @@ class Inspector:
             buffer_path: Another name of `debug_buffer_path`.
 
         Raises:
-            ValueError: Neither or both of path and data were given; or the ETRecord lacks the method or the graph.
+            ValueError: Neither or both of path and data were passed, or the ETRecord lacks the method or the graph.
             RuntimeError: One unit is cycles and the other is not.
             FormatError: A file is damaged, or of another kind.
         """
