@@ -1,4 +1,4 @@
-"""`edgecore.compat` is another name of `edgecore.executorch`, with the same command, modules and `install`."""
+"""`edgecore.compat`, another name of `edgecore.executorch`: its command, `install`, and its modules."""
 
 from __future__ import annotations
 

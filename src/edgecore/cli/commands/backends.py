@@ -88,7 +88,7 @@ def _key(provider: Provider) -> tuple[str, str]:
 
 
 def _libraries(backends: Sequence[InstalledBackend], seconds: float) -> dict[tuple[str, str], str | None]:
-    """Return the path of each backend's native library (None if it has none); edgecore-run accepts it as --backend."""
+    """Return the path of each backend's native library, which edgecore-run accepts as --backend; None without one."""
     from edgecore.plugin import registry
     from edgecore.plugin.diagnosis import isolated_import
 

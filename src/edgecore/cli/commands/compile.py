@@ -202,7 +202,7 @@ def _settings(arguments: CompileArguments) -> dict[str, Any]:
 
 
 def _json(value: Any) -> Any:
-    """Replace infinities (the SQNR of equal values) and NaN by None, because JSON has neither."""
+    """Replace infinities (the SQNR of equal values) and NaN, which JSON lacks, by None."""
     if isinstance(value, dict):
         return {key: _json(item) for key, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

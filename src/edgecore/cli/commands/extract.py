@@ -74,7 +74,8 @@ def _write(folder: Path, kind: str, number: int, name: str, data: Buffer, facts:
 
 
 def _unpack(folder: Path, row: dict[str, Any], blob: Buffer, named_data: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the files inside a blob NAME.bin into a folder NAME, and return `row` (of index.json) with this folder.
+    """Write the files inside a blob NAME.bin into a folder NAME; return `row`, an entry of index.json, plus that
+    folder.
 
     If the backend cannot read the blob, the row says why. If the backend is not installed, the row is unchanged.
     """
@@ -142,7 +143,7 @@ def _specs(pte: PteFile, index: int) -> dict[str, str]:
 
 
 def _origin(pte: PteFile, delegate: str) -> dict[str, str]:
-    """Return the package that compiled a delegate (`method/number`), and the blob's compatibility; {} if unknown."""
+    """Return the package that compiled a delegate (`method/number`), and its compatibility string; {} if unknown."""
     from edgecore.format import get_meta
 
     method, _, number = delegate.rpartition("/")

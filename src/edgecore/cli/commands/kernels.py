@@ -23,12 +23,12 @@ from edgecore.files import write_file
 
 
 def table(selection: Selection, known: dict[Operator, str], sources: Iterable[str], version: str) -> str:
-    """Return the content of the C file: one `edgecore_kernel` for each selected operator of the library.
+    """Make the text of the C file: one `edgecore_kernel` for each selected operator of the library.
 
     Args:
         selection: The operators to write; `known` contains all of them.
         known: The operators of the library, from `library_functions`.
-        sources: The files and names that made the selection, for a comment in the C file.
+        sources: Origins of the selection (files and names), for a comment.
         version: Version of edgecore.
     """
     chosen = sorted(selection.dtypes)

@@ -96,7 +96,7 @@ def _conclude(file: Path, violations: Sequence[Violation], rules: str, as_json: 
 
 
 def _checkers(backend_ids: list[str], target: str) -> dict[str, Checker]:
-    """Map backend ids to functions that check blobs. Each function calls `verify_blob` of the backend's compiler."""
+    """Return functions that check blobs, by backend id: each calls `verify_blob` of the backend's compiler."""
     from edgecore.plugin.registry import find, load_compiler
 
     checkers: dict[str, Checker] = {}
