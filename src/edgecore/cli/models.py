@@ -30,7 +30,7 @@ def load_model(model: str, input_shapes: Sequence[str] | None = None) -> Loaded:
 
     Raises:
         CompileError: The file, module or function does not exist, the function does not return a model, or the model
-        does not accept the shapes.
+            does not accept the shapes.
     """
     if not input_shapes:
         return _load(model)

@@ -176,7 +176,7 @@ def copies(subject: BackendUnderTest) -> str:
     for name, state_model, program in _state(subject):
         arguments = {"library": str(subject.library)}
         target = "edgecore.conformance.checks.device:count_in_session"
-        limits = [len(state_model.inputs(method, step)) + 1 for method, step in STEPS]  # 1: the result
+        limits = [len(state_model.inputs(method, step)) + 1 for method, step in STEPS]  # 1: the copy of the result
         for counts in in_child(subject, target, program, state_model, STEPS, **arguments):
             later = list(zip(counts, limits, strict=True))[1:]  # skip the first run: it also copies initial values
             if any(count > limit for count, limit in later):

@@ -91,7 +91,7 @@ def _check_steady(subject: BackendUnderTest, *, rounds: int, calls: int) -> str:
 
 
 def _grows(growth: Sequence[int], limit: int, sparse: int, steps: int) -> bool:
-    """Return True if `growth` shows a leak. It has the bytes by which memory grew in each step of a measurement.
+    """Return True if `growth` shows a leak. `growth` has the bytes by which memory grew in each step of a measurement.
 
     A leak is growth by at least `limit` in every step, or by at least `limit * sparse` in at least `steps` steps while
     the other steps release at most half of all growth.

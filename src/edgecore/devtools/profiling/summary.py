@@ -47,8 +47,8 @@ class Summary:
         durations: Nanoseconds of the counted runs: the middle half of all runs, which excludes runs that the system
             interrupted.
         every: Nanoseconds of all runs, in chronological order.
-        unplaced: Number of events in the counted runs whose times come from another clock; no row includes these
-        events.
+        unplaced: Number of events in the counted runs whose times come from another clock; no row includes
+            these events.
     """
 
     rows: list[Row]

@@ -390,7 +390,7 @@ def export(
         name: Name of the session.
         dynamic_shapes: As for `torch.export.export`, or a mapping from names of methods to such shapes.
         constant_methods: Additional methods that return a constant: name -> the value, or a function that
-        returns the value.
+            returns the value.
         artifact_dir: The folder into which `save_to_pte` writes.
         generate_etrecord: Keep the programs for `get_etrecord`.
 

@@ -221,7 +221,7 @@ class ETRecord:
         Args:
             path: Path of the file, or an open binary file.
             weights: Also write the weights, including the delegates'. They are needed only to run the graphs: for the
-            numeric gap, or to call `get_exported_program().module()`. By default they are written if there are
+                numeric gap, or to call `get_exported_program().module()`. By default they are written if there are
                 representative inputs.
 
         Raises:
