@@ -406,7 +406,7 @@ class Emitter:
                 self.plan.outputs.append(index)
 
     def _write_back(self, value: Any, name: str) -> int:
-        """Copy the new content of a mutable buffer or input into its memory, unless it was computed there.
+        """Emit a copy of new content into the memory of its mutable buffer or input, unless it was computed there.
 
         Returns:
             The index of the value that has the new content.

@@ -42,7 +42,7 @@ class Meaning:
 
 
 class Symbols(Protocol):
-    """Maps events to their origins (graph nodes and a backend). Subclasses read a `.pte` or an ETRecord."""
+    """Maps events to their origins (graph nodes and a backend). Implementations read a `.pte` or an ETRecord."""
 
     def methods(self) -> Sequence[str]: ...
 
