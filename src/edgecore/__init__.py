@@ -85,7 +85,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return all public names, also those not imported yet, so that editors can complete them."""
+    """Return all public names, including names that are not imported yet, so that editors can complete them."""
     return sorted({*globals(), *__all__, *_MODULES, "__version__"})
 
 

@@ -33,7 +33,7 @@ def write_files(writers: Mapping[Path, Callable[[BinaryIO], object]]) -> None:
     Raises:
         WriteError: A file cannot be written; then no existing file has changed.
     """
-    # a link keeps its place: the file to which it leads is replaced
+    # keep a symbolic link, and replace the file to which it points
     targets = {path: path if _is_stream(path) else path.resolve() for path in writers}
     partial = {
         path: target.with_name(target.name + ".partial") for path, target in targets.items() if not _is_stream(path)

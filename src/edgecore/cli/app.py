@@ -55,7 +55,7 @@ def _name(command: ModuleType) -> str:
 
 
 class _Sections(TyperGroup):
-    """Shows the commands by section."""
+    """A typer group whose help lists the commands by section."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command and show its progress; typer alone would end it silently at Ctrl-C."""

@@ -53,7 +53,7 @@ def _describe(pte: PteFile, index: int) -> dict[str, Any]:
 
 
 def _open(backend_id: str, blob: bytes, named_data: Mapping[str, Any]) -> tuple[list[str], str]:
-    """Return the backend's description of its blob, or the reason why there is none."""
+    """Return the description of a blob by its backend, or the reason why there is no description."""
     from edgecore.plugin.registry import find, load_compiler
 
     try:

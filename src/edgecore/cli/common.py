@@ -281,7 +281,7 @@ def parse_load_options(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]
 
 
 def parse_value(text: str) -> Any:
-    """Parse a value of an option: JSON (`true`, `8`, `[1, 2]`), else the text itself."""
+    """Parse a value of an option: JSON (`true`, `8`, `[1, 2]`), or else the string itself."""
     try:
         return json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`--input-shape`: example inputs of other shapes than a model's own."""
+"""`--input-shape`: replace a model's example inputs by inputs with other shapes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def parse_shapes(texts: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:
     """Parse `1x3x224x224` and `mask=1,16` into (name of the input, shape); the name may be empty.
 
     Raises:
-        typer.BadParameter: A text has another form.
+        typer.BadParameter: A value does not have this form.
     """
     shapes = []
     for text in texts:
@@ -45,10 +45,10 @@ def reshaped(model: str, source: Any, inputs: Any, texts: Sequence[str]) -> Any:
         model: The model as the user names it, for messages.
         source: The loaded model.
         inputs: Its own example inputs: a tuple, a tensor, or a mapping by name.
-        texts: The values of `--input-shape`. Those without a name are for the tensors in order.
+        texts: The values of `--input-shape`. Values without a name apply to the tensors in order.
 
     Raises:
-        typer.BadParameter: A text is no shape.
+        typer.BadParameter: A value is not a shape.
         CompileError: The model was exported already, has no such input, or does not accept the shapes.
     """
     import torch

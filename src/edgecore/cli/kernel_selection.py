@@ -29,7 +29,7 @@ class Selection:
     dtypes: dict[Operator, set[ScalarType]] = field(default_factory=dict)
 
     def add(self, operator: Operator, dtypes: Iterable[ScalarType]) -> None:
-        """Add dtypes to an operator, and the operator if the selection lacks it."""
+        """Add dtypes to an operator. If the selection lacks the operator, add it first."""
         self.dtypes.setdefault(operator, set()).update(dtypes)
 
     def add_calls(self, plan: ExecutionPlan) -> None:
@@ -97,7 +97,7 @@ def bits(dtypes: Iterable[ScalarType]) -> int:
 
 
 def spelled(operator: Operator) -> str:
-    """Return the text of an operator: `name.overload`, or `name` if it has no overload."""
+    """Format an operator as `name.overload`, or as `name` if it has no overload."""
     name, overload = operator
     return f"{name}.{overload}" if overload else name
 

@@ -29,7 +29,7 @@ def load_model(model: str, input_shapes: Sequence[str] | None = None) -> Loaded:
         input_shapes: Values of `--input-shape`: shapes of example inputs that replace the model's own.
 
     Raises:
-        CompileError: The file, module or function does not exist, the function returns something else, or the model
+        CompileError: The file, module or function does not exist, the function does not return a model, or the model
             does not accept the shapes.
     """
     if not input_shapes:
@@ -49,7 +49,7 @@ def _load(model: str) -> Loaded:
             from edgecore.ir.torch_compat import quantized_operators
         except ImportError as error:
             raise CompileError("compiling needs torch; run: pip install 'edgecore[compile]'") from error
-        quantized_operators()  # quantized `.pt2` files call them
+        quantized_operators()  # import the operators that quantized `.pt2` files call
         try:
             return torch.export.load(model), None, None
         except Exception as error:
@@ -81,7 +81,7 @@ def function_of(text: str) -> Callable[..., Any]:
     """Import `module:function` from the current folder or an installed package.
 
     Raises:
-        CompileError: The module or function does not exist, or the text has another form.
+        CompileError: The module or function does not exist, or the argument does not have this form.
     """
     module_name, _, name = text.partition(":")
     if not module_name or not name:
@@ -145,7 +145,7 @@ def _library_model(library: str, name: str) -> Loaded:
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """Restrict the Hugging Face hub client, which timm and transformers use to download, to its cache."""
+    """Restrict the Hugging Face hub client to its cache, because timm and transformers download through it."""
     try:
         from huggingface_hub import constants
     except ImportError:

@@ -20,7 +20,7 @@ def parse_quantize(texts: Sequence[str]) -> Quantize | None:
         texts: Each is `[BACKEND=]NAME[:key=value,...]`, where `+` joins the elements of a list, or a `.yaml` file.
 
     Raises:
-        CompileError: A text or file has another form, or a recipe is wrong.
+        CompileError: A value or file does not have this form, or a recipe is wrong.
     """
     by_backend: dict[str, str | Recipe] = {}
     single: list[Recipe] = []
@@ -38,7 +38,7 @@ def parse_quantize(texts: Sequence[str]) -> Quantize | None:
 
 
 def _parse(text: str) -> tuple[str, Recipe]:
-    """Parse `xnnpack=int4-weights:group=64,skip=head+layers.0.*` into the backend (maybe "") and the recipe."""
+    """Parse `xnnpack=int4-weights:group=64,skip=head+layers.0.*` into the backend ("" if not named) and the recipe."""
     from edgecore.recipe import Recipe
 
     head, _, rest = text.partition(":")

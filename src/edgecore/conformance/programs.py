@@ -93,7 +93,7 @@ def quantized(
 
 
 def network(subject: BackendUnderTest, name: str) -> tuple[torch.nn.Module, Inputs, Any]:
-    """Return a network (quantized if `as_supported` quantizes it), its inputs, and its program, which is cached."""
+    """Return a network (quantized if `as_supported` quantizes it), its inputs, and its cached program."""
     if integer_recipe(subject) is None:
         return _in_float(subject, name)
     key = ("compiled", name)
@@ -228,7 +228,7 @@ def delegated_calls(subject: BackendUnderTest, program: Any) -> list[str]:
 
 
 def delegated_dtypes(subject: BackendUnderTest, program: Any, operator: str) -> set[str]:
-    """Return the dtypes of the inputs and outputs of all delegated calls of an operator."""
+    """Return the input and output dtypes of all delegated calls of an operator."""
     rows = [row for row in program.report().rows if row.where == subject.backend_id and row.operator == operator]
     return {dtype for row in rows for dtype in row.dtypes}
 

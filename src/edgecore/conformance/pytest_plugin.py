@@ -35,7 +35,7 @@ def _plugin() -> Any:
     from edgecore.errors import BackendError
 
     class Backend(pytest.Collector):
-        """The tests of a backend. The first test starts a run of the suite; each test reports one of its results."""
+        """The tests of a backend. The first test starts the suite; each test reports the result of one check."""
 
         def prepare(self, quick: bool) -> list[pytest.Item]:
             self.settings = make_settings(self.name, quick=quick)

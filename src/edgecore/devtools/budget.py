@@ -51,7 +51,7 @@ def figures_of(pte: PteFile, size: int) -> dict[str, Any]:
     """Return the figures of a program in a file of `size` bytes.
 
     The memory figures are the maximum over all methods. `delegated` is the share of operators that delegates compute,
-    `operators` counts each kernel or ATen name; both are None if the file does not name its delegates' operators.
+    `operators` counts them by kernel or ATen name; both are None if the file does not name its delegates' operators.
     """
     facts = describe(pte)
     names = [method["name"] for method in facts["methods"]]
@@ -229,7 +229,7 @@ def _time(
     data: Sequence[Any],
     arguments: Callable[..., Sequence[Any]] | None,
 ) -> list[str]:
-    """Run the file and the reference in turns; return an error if the 95 % interval of the time ratio exceeds the
+    """Run the file and the reference alternately; return an error if the 95 % interval of the time ratio exceeds the
     limit.
     """
     runs, method, threads = limits.get("runs", 50), limits.get("method", "forward"), limits.get("threads")

@@ -56,7 +56,7 @@ class Suggestion:
         layers: Number of modules with operators that the original recipe quantizes.
         in_float: Number of these modules that `recipe` leaves in floating point; a `skip` module can contain several.
         steps: The programs that were tried, in this order.
-        sensitivity: Module -> noise power that its quantization adds, relative to its signal; the largest first.
+        sensitivity: Module -> noise power that quantizing it adds, relative to its signal power; the largest first.
         ms: Milliseconds per run of the quantized program and of the suggested program; None if not measured.
         bytes: Sizes of the two files.
         program: The program that `recipe` makes.
@@ -276,7 +276,7 @@ def _with_skip(recipe: Recipe, skip: tuple[str, ...]) -> Recipe:
 
 
 def _inside(skip: Iterable[str], modules: Iterable[str]) -> int:
-    """Count the modules that `skip` names, and those inside a module that `skip` names."""
+    """Count the modules that `skip` names, and the modules inside them."""
     return sum(any(f"{module}.".startswith(f"{outer}.") for outer in skip) for module in modules)
 
 

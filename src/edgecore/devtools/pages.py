@@ -144,7 +144,7 @@ def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
 
 
 def needs(view: dict[str, Any]) -> str:
-    """Return the size of an arena, and the tensor that takes most of it at the peak, as text."""
+    """Describe the size of an arena, and the tensor that takes most of it at the peak."""
     if not view["owners"]:
         return "0 bytes"
     names, size = view["owners"][0]
@@ -220,7 +220,7 @@ def _operators(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], dict[tuple[An
 
 
 def _known(event: TraceEvent, by: str) -> str:
-    """Return the label of an event; empty for an event without one, for which the page has its own text."""
+    """Return the label of an event; empty for an event without a label, which the page describes itself."""
     if by == "backend":
         return event.backend or KERNELS
     if by == "kernel":

@@ -175,8 +175,8 @@ def append(path: Path, entry: Entry) -> None:
 def regressions(history: Sequence[Entry], entry: Entry) -> dict[str, str]:
     """Compare an entry with earlier entries.
 
-    The reference of a figure is the median of the last five entries of the same file since the last accepted baseline,
-    without entries that had regressed. For times, these entries also have the same processor, method and number of
+    A figure is compared with its median over the file's last five entries since the last accepted baseline, without
+    entries that had regressed. For times, these entries also have the same processor, method and number of
     threads. Bytes regress if they grow by more than 1 %; operators if kernels compute more of them; times if the median
     is more than 3 % longer and the lower quartile is above all earlier upper quartiles. Times of fewer than 10 runs are
     not compared.

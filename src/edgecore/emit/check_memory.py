@@ -45,7 +45,7 @@ class _Replay:
     def __init__(self, plan: fmt.ExecutionPlan, content: Content, written: Mapping[int, Sequence[int]]) -> None:
         self.plan, self.content, self.written = plan, content, written
         self.overlaps = _overlaps(plan)
-        # overwritten value -> (value that was written over it, index of the writing instruction)
+        # overwritten value -> (the value that overwrote it, index of the instruction that wrote)
         self.overwritten: dict[int, tuple[int, int]] = {}
 
     def run(self, delegate_inputs: Sequence[int], new_state: Sequence[int]) -> None:
@@ -91,7 +91,7 @@ class _Replay:
         return reads, writes
 
     def _tensors(self, values: Sequence[int]) -> list[int]:
-        """Return the values among `values` that are tensors, and the members of those that are tensor lists."""
+        """Return the tensors among `values`, and the members of the tensor lists among them."""
         tensors = []
         for value in values:
             item = self.plan.values[value].val

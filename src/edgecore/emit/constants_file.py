@@ -11,7 +11,7 @@ from edgecore.format.segments import MappedFile, align
 
 
 class ConstantsFile:
-    """A temporary file that the system deletes when none of its constants is in use any more."""
+    """A temporary file that the system deletes once none of its constants is in use."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None

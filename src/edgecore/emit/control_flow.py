@@ -40,7 +40,7 @@ def emit_control_flow(emitter: Emitter, node: Node) -> None:
 
 
 class _ControlFlowEmitter:
-    """Emits one control-flow node. Each iteration adds a slice to the results with the indices `stacked`."""
+    """Emits one control-flow node. `stacked` has the indices of the results to which each iteration adds a slice."""
 
     def __init__(self, emitter: Emitter, node: Node) -> None:
         self.emitter, self.node = emitter, node
@@ -116,7 +116,7 @@ class _ControlFlowEmitter:
         to_end.destination_instruction = self.emitter.position
 
     def _length(self, zero: int) -> int:
-        """Return the index of a value, the loop's number of iterations; `zero` is the index of the literal 0."""
+        """Return the index of the value with the loop's number of iterations; `zero` is the index of the literal 0."""
         scanned = self.flow.scanned[0]
         size = scanned.meta["val"].shape[0]
         if isinstance(size, int):
@@ -137,7 +137,7 @@ class _ControlFlowEmitter:
         return [self._value(value) for value in results(body)]
 
     def _store(self, sources: list[int]) -> None:
-        """Copy `sources` (a body's results, or a loop's initial values) into the node's first results."""
+        """Copy `sources` (a body's results, or a loop's initial values) into the first results of the node."""
         targets = self.results[: len(sources)]
         specs = self.specs[: len(sources)]
         for position, (source, target, spec) in enumerate(zip(sources, targets, specs, strict=True)):

@@ -188,7 +188,7 @@ class Emitter:
         return self._values[spec]
 
     def _absent(self) -> int:
-        """Add a tensor without elements as `out` argument for a result None: executorch's runtime rejects null."""
+        """Add an empty tensor as the `out` argument of a result that is None: executorch's runtime rejects null."""
         return self.add_value(fmt.Tensor(scalar_type=fmt.ScalarType.BYTE, sizes=[0], dim_order=[0]))
 
     def _of_node(self, node: Node) -> int:
@@ -197,7 +197,7 @@ class Emitter:
         return self._values[node]
 
     def value(self, argument: Argument, node: Node) -> int:
-        """Return the index of the value of `argument`, an argument of `node`.
+        """Return the index of the plan's value for `argument`, which `node` reads.
 
         Raises:
             CompileError: The file format cannot hold the argument.
@@ -313,7 +313,9 @@ class Emitter:
     def _writing_call(
         self, node: Node, writer: Writer, form: KernelForm, arguments: list[int], results: list[int]
     ) -> None:
-        """Emit a call of an operator that updates arguments; `results` are its new tensors, then the updated arguments.
+        """Emit a call of an operator that updates arguments in place.
+
+        `results` lists the operator's new tensors, then the updated arguments.
 
         A kernel call in the file ends with the operator's return value. This contains its results once more: the new
         tensors, or the updated arguments if the operator makes no new tensor.
@@ -337,7 +339,7 @@ class Emitter:
         number = fmt.Double if isinstance(val, (float, torch.SymFloat)) else fmt.Int
         empty = fmt.Bool() if isinstance(val, (bool, torch.SymBool)) else number()
         self._values[node] = result = self.add_value(empty)
-        # drop the second argument None of `round`, which its kernel lacks
+        # drop None, the second argument of `round`: its kernel lacks this argument
         operands = [value for value in node.args if value is not None]
         arguments = [self.value(Argument(value, "Scalar"), node) for value in operands]
         self.kernel(name, overload, [*arguments, result], node)
@@ -396,7 +398,7 @@ class Emitter:
             if spec.kind == OutputKind.BUFFER_MUTATION:
                 name = next(name for name, buffer in self._state_names.items() if buffer == spec.target)
                 self._new_state.append(self._write_back(value, name))
-            # like ExecuTorch, list an input that the method writes as an output, too
+            # as ExecuTorch does, also list an input that the method overwrites among the outputs
             elif spec.kind == OutputKind.USER_INPUT_MUTATION:
                 self.plan.outputs.append(self._write_back(value, str(spec.target)))
             else:
@@ -404,7 +406,7 @@ class Emitter:
                 self.plan.outputs.append(index)
 
     def _write_back(self, value: Any, name: str) -> int:
-        """Emit a copy of new content into its mutable buffer or input, unless it was computed in that memory.
+        """Emit a copy of new content into the memory of its mutable buffer or input, unless it was computed there.
 
         Returns:
             The index of the value that has the new content.
@@ -443,7 +445,7 @@ def _debug_handle(handle: int, node: Node) -> fmt.DebugHandle:
 
 
 def _arguments(spec: pytree.TreeSpec) -> str:
-    """Return the nesting of the positional and named arguments in tuples, lists and dicts, as JSON.
+    """Return as JSON how tuples, lists and dicts nest in the positional and named arguments.
 
     If an argument contains a container that JSON cannot represent, each argument is a flat tuple.
     """
@@ -458,7 +460,7 @@ def _arguments(spec: pytree.TreeSpec) -> str:
 
 
 def _container(spec: pytree.TreeSpec) -> str:
-    """Return the nesting of the outputs in tuples, lists and dicts, as JSON.
+    """Return as JSON how tuples, lists and dicts nest in the outputs.
 
     Containers without a registered name, such as `torch.return_types.sort`, cannot be written as JSON; all outputs then
     form one flat tuple.

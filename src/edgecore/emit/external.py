@@ -69,7 +69,7 @@ class Rule:
 
 
 class Patterns(Rule):
-    """A rule given as a mapping from `fnmatch` patterns of qualified names to file names; the first match decides.
+    """A rule that maps `fnmatch` patterns of qualified names to file names; the first match decides.
 
     A pattern names parameters and buffers of the model. Values computed from a parameter, such as quantized integers
     and scales, go to the parameter's file.
@@ -174,8 +174,8 @@ def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str
     to the file of the constant from which it was probably packed, chosen among the constants that the nodes in
     `NamedBlob.readers` read. Other data stays in the `.pte`.
 
-    Named data under the qualified name of a mutable buffer whose state the backend keeps is its initial content:
-    `rule` chooses its file by that name.
+    If the backend keeps the state of a mutable buffer, the named data under the buffer's qualified name is its initial
+    content. `rule` chooses the file by that name.
     """
     partition = module.original_module
     held = {buffer.name: rule(buffer.node, buffer.name) for buffer in module.held_buffers}
@@ -235,7 +235,11 @@ def _readers(partition: ExportedProgram) -> dict[int, list[Node]]:
 
 
 def _packed_from(blob: NamedBlob, readers: Mapping[int, list[Node]], constants: Constants) -> Node | None:
-    """Guess the constant that `blob` was packed from: one of its size at 8, 16, 32 or 4 bits, else the largest."""
+    """Guess the constant that `blob` was packed from.
+
+    This is the first constant that would have the size of `blob` at 8, 16, 32 or 4 bits per element; otherwise the
+    largest constant.
+    """
     nodes = [node for handle in blob.readers for node in readers.get(handle, ())]
     sources = list(dict.fromkeys(source for node in nodes for source in _constants_of(node, constants)))
     size = memoryview(blob.data).nbytes

@@ -1,4 +1,4 @@
-"""Find the out variant of an operator that the runtime calls: its name, overload, and the order of its arguments."""
+"""Find the out variant that the runtime calls for an operator: name, overload, and order of the arguments."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _form(name: str, overload: str, specs: Sequence[Any], values: dict[str, Any]
 def out_variant(target: OpOverload) -> OpOverload | None:
     """Return the overload of the same operator that writes into `out`, or None if there is none.
 
-    The out variant has arguments of the same names and types, but may lack those in `_NOT_IN_OUT_VARIANTS`, such as
+    The out variant has arguments of the same names and types, but may lack the ones in `_NOT_IN_OUT_VARIANTS`, like
     `dtype` and `layout`. Of several such overloads, the one that lacks the fewest arguments is returned.
     """
     names = {arg.name for arg in schema_of(target).arguments}
@@ -116,7 +116,7 @@ def _result_order(node: Node) -> list[int]:
 
 
 def _dim_order_form(name: str) -> Callable[[Node], KernelForm]:
-    """Return a function that makes, for a node, a call of `dim_order_ops::NAME.out`, with a dim order but no dtype."""
+    """Return a function that converts a node to a call of `dim_order_ops::NAME.out` with a dim order but no dtype."""
 
     def form(node: Node) -> KernelForm:
         order = Argument(_result_order(node), "Optional[List[int]]")

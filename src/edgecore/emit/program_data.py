@@ -72,7 +72,7 @@ class ProgramData:
         return self.external.setdefault(name, fmt.PtdFile(alignments=self.alignments))
 
     def _find(self, key: str) -> tuple[str, fmt.ExternalData | None]:
-        """Return (file, entry) of a key in the `.ptd` files; ("", None) if there is no such key."""
+        """Return the `.ptd` file that has a key, and the entry; ("", None) if no file has the key."""
         for file, ptd in self.external.items():
             if key in ptd.entries:
                 return file, ptd.entries[key]
@@ -81,7 +81,7 @@ class ProgramData:
     def delegate(self, backend_id: str, result: PreprocessResult, files: Mapping[str, str]) -> int:
         """Store a delegate's blob and named data, and return the index of the blob.
 
-        Named data whose key is in `files` is stored in that `.ptd` file, other data in the `.pte`.
+        `files` maps keys to `.ptd` files. Named data with any other key is stored in the `.pte`.
 
         Raises:
             CompileError: The file already has other bytes under a key.
@@ -115,7 +115,7 @@ class ProgramData:
 
 
 def _index(data: fmt.Buffer, buffers: list[fmt.Buffer], indices: dict[int, int]) -> int:
-    """Return the index of `data` in `buffers`; append new data. Equal data is one object, so `id` identifies it."""
+    """Return the index of `data` in `buffers`; append it if new. Equal data is one object, so `id` identifies it."""
     if id(data) not in indices:
         indices[id(data)] = len(buffers)
         buffers.append(data)

@@ -78,7 +78,7 @@ def _inputs(program: ExportedProgram) -> list[_Input]:
 
 
 def _input_names(program: ExportedProgram, placeholders: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (name, name in torch's guards) of each input; (placeholder's name, "") without a usable signature."""
+    """Return (name, name in torch's guards) of each input; (placeholder's name, "") if no signature is usable."""
     unknown = [(name, "") for name in placeholders]
     signature = program.module_call_graph[0].signature
     parameters = getattr(signature, "forward_arg_names", None)
@@ -151,7 +151,7 @@ class _Sizes:
 
     def __init__(self, program: ExportedProgram, inputs: Sequence[_Input]) -> None:
         self._bounds = Bounds(program)
-        # symbol -> number in the file, in the order in which `dims` meets symbols
+        # symbol -> its number in the file; `dims` numbers the symbols as it meets them
         self._numbers: dict[sympy.Symbol, int] = {}
         self._names: dict[sympy.Symbol, str] = {}
         self._steps = _steps(program, inputs)
@@ -161,7 +161,7 @@ class _Sizes:
             words = re.findall(r"[^\W\d]\w*", name)  # the first word is the symbol: `s` in "2*s + 1", a derived dim
             if len(size.free_symbols) == 1 and words:
                 self._names.setdefault(next(iter(size.free_symbols)), words[0])
-        for input in inputs:  # symbols that alone are a size get the lowest numbers: `s0` before a symbol in `2*s1`
+        for input in inputs:  # number plain sizes such as `s0` first, then expressions such as `2*s1`
             for _, size in input.sizes():
                 if size.is_Symbol:
                     self._name(size)
@@ -224,7 +224,7 @@ def _dim_names(inputs: Sequence[_Input]) -> Iterator[tuple[sympy.Expr, str]]:
 
 
 def _steps(program: ExportedProgram, inputs: Sequence[_Input]) -> dict[sympy.Symbol, int]:
-    """Return symbol -> step, for symbols that must be multiples of a number (the step) by the guards of `torch.export`.
+    """Return symbol -> step, for each symbol that a guard of `torch.export` requires to be a multiple of a step.
 
     A guard is text such as `(L['x'].size()[0] % 8) == 0`. The metadata then describes the size `s` as `8 * s`, so that
     each integer value of the new `s` gives a valid size.

@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> None:
         arguments: The path of the script, or `-m` and the name of the module; then their own arguments.
 
     Raises:
-        SystemExit: There is no such script, or nothing to run; or the script itself exits.
+        SystemExit: The script does not exist, no script or module was passed, or the script itself exits.
     """
     if arguments[:1] == ["-m"] and len(arguments) > 1:
         install()

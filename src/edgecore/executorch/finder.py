@@ -65,7 +65,7 @@ class _Finder(MetaPathFinder, Loader):
         """Return the spec of a module of ExecuTorch; None for all other modules.
 
         Raises:
-            ImportError: edgecore has no counterpart of the module; the text names the nearest one.
+            ImportError: edgecore has no counterpart of the module. The message names the nearest module that it has.
         """
         if fullname.partition(".")[0] != ROOT:
             return None

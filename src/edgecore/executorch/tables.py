@@ -13,7 +13,10 @@ def markdown(plugins: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def names_markdown(modules: Mapping[str, Mapping[str, str]]) -> str:
-    """Return a heading and a table of each module: names and counterparts (only the module, if the name is equal)."""
+    """Return for each module a heading and a table of its names and their counterparts in edgecore.
+
+    For a counterpart with the same name, the table shows only the module.
+    """
     return "\n\n".join("\n".join(_section(module, modules[module])) for module in sorted(modules))
 
 

@@ -21,11 +21,11 @@ from edgecore.errors import FormatError
 from .flat import Buffer, Reader, Wire, data, pack, scalar, string, table, tables, vector
 
 ETDUMP_IDENTIFIER = b"ED00"
-_EVENT_BYTES = 40  # minimum bytes of an event: its table, its entry in the vector, two times
+_EVENT_BYTES = 40  # minimum size of an event in bytes: its table, its entry in the vector, and two times
 
 
 class ValueType(IntEnum):
-    """The kind of a `Value`, which tells the member that is set."""
+    """The kind of a `Value`: it tells which member is set."""
 
     NULL = 0
     INT = 1

@@ -147,7 +147,7 @@ def _read(archive: zipfile.ZipFile, names: list[str]) -> EtRecordFile:
         if owner in present:
             continue
         parts = [archive.read(name + part) if name + part in present else b"" for part in _PARTS]
-        # A file of an older version stores the edge graph of `forward` without the name of the method.
+        # Older versions store the edge graph of `forward` without the method's name.
         record.graphs[f"{EDGE}/forward" if name == EDGE else name] = Graph(archive.read(name), *parts)
     for name in _JSON:
         if name in present:
@@ -181,7 +181,7 @@ def _are_handles(entry: Any) -> bool:
 
 
 def _is_delegate(call: Any) -> bool:
-    """Return True for a valid entry of `delegate_map`: the name of a backend, and handles by operation, if any."""
+    """Return True for a valid entry of `delegate_map`: a backend's name, and optionally operations with handles."""
     if not isinstance(call, dict) or not isinstance(call.get("name", ""), str):
         return False
     ids = call.get("delegate_map") or {}

@@ -128,7 +128,7 @@ class _Plan:
     # (slot, struct code, bytes) of each field, largest first; a slot is a field id
     slots: tuple[tuple[int, str, int], ...]
     ranks: Mapping[int, int]
-    scalars: tuple[tuple[str, int, Any], ...]  # (attribute, rank, default)
+    scalars: tuple[tuple[str, int, Any], ...]  # (attribute, rank, default) of each scalar field
     # (attribute, index in `slots`, wire type) of fields that are not scalars
     children: tuple[tuple[str, int, Wire], ...]
 
@@ -212,7 +212,7 @@ def _pack_table(builder: Any, value: Any) -> int:
     """
     cls = type(value)
     plan = _plan(cls)
-    entries: list[tuple[int, Any, bool]] = []  # (rank of the field, value, True if the value is an offset)
+    entries: list[tuple[int, Any, bool]] = []  # (rank of the field, see `_Plan`; value; True for an offset)
     for attribute, rank, default in plan.scalars:
         item = getattr(value, attribute)
         if item != default:
@@ -357,7 +357,8 @@ class Reader:
     def vector(self, position: int, size: int, align: int, what: str, view: bool = False) -> tuple[int, int]:
         """Return (position of the first element, number of elements) of the vector whose offset is at `position`.
 
-        `view` is True if the caller only makes a view of the elements and reads none, so that none count for `budget`.
+        `view` is True if the caller makes a view of the elements and reads none of them: they then do not count for
+        `budget`.
         """
         start = self.follow(position, what)
         count = int(self.number("I", 4, start, what))

@@ -18,7 +18,7 @@ META_IDENTIFIER = b"ECM1"
 
 
 class MemoryKind(IntEnum):
-    """The use of a delegate's memory.
+    """The purpose for which a delegate uses memory.
 
     SCRATCH is used during a single call, PERSISTENT keeps its content between calls. STAGING is for transfers between
     the host and the device.
@@ -55,7 +55,7 @@ class DebugHandle:
 
 @dataclass(slots=True)
 class DelegateOperation:
-    """An operation inside a delegate, which traces identify by `name`, or by the number `id` if the name is empty.
+    """An operation inside a delegate. Traces identify it by `name`, or by the number `id` if the name is empty.
 
     Attributes:
         handles: The debug handles of the graph nodes that the operation computes.
@@ -71,7 +71,7 @@ class DelegateOperation:
 
 @dataclass(slots=True)
 class GraphNode:
-    """An operation in a blob: `id` or `name` of the `DelegateOperation`, its kind, and the numbers of its values."""
+    """An operation in a blob: `id` or `name` of the `DelegateOperation`, its kind, its `GraphValue`s by number."""
 
     id: int = scalar(0, "i64")
     name: str = string(1)
@@ -82,7 +82,7 @@ class GraphNode:
 
 @dataclass(slots=True)
 class GraphValue:
-    """A value in a blob, described by a text with its dtype and sizes."""
+    """A value in a blob, with a readable description of its dtype and sizes."""
 
     number: int = scalar(0, "u32")
     text: str = string(1)
@@ -103,9 +103,9 @@ class DelegateDetails:
 
     Attributes:
         nodes: The operations of the blob in the order of execution; empty if the graph can be read from the blob.
-        inputs: Numbers of the values that are inputs of the graph.
-        outputs: Numbers of the values that are outputs of the graph.
-        values: The texts of values.
+        inputs: `GraphValue.number` of each input of the graph.
+        outputs: `GraphValue.number` of each output of the graph.
+        values: Descriptions of values: dtype and sizes.
         cycles: The estimates of the backend's compiler.
     """
 
@@ -122,7 +122,7 @@ class DelegateMeta:
 
     Attributes:
         sha256: The SHA-256 of the delegate's blob, 32 bytes.
-        compatibility: A text of the backend about the devices and versions that can load the blob.
+        compatibility: The backend's description of the devices and versions that can load the blob.
         distribution: The pip package that compiled the blob.
         distribution_version: The version of that package.
         memory: The memory that the delegate needs.
@@ -226,8 +226,8 @@ class Meta:
         producer_version: The version of that program.
         methods: One entry for each method.
         shared_state: Qualified names of the mutable buffers that all methods share.
-        constants_sha256: Digest of the segment with constants; empty without such a segment.
-        state_sha256: Digest of the segment with initial values of mutable buffers; empty without such a segment.
+        constants_sha256: Digest of the segment with constants; empty if there is no such segment.
+        state_sha256: Digest of the segment with mutable buffers' initial values; empty if there is no such segment.
         data: Digests of named data and external data, in ascending order of their keys as UTF-8.
     """
 
@@ -253,7 +253,7 @@ def blob_digest(blob: Buffer) -> bytes:
 
 
 def segment_digest(buffers: Sequence[Buffer], alignment: int = CONSTANT_ALIGNMENT) -> bytes:
-    """Return the SHA-256 of the segment in which a file stores `buffers`; empty without such a segment.
+    """Return the SHA-256 of the segment in which a file stores `buffers`; empty if the file has no segment for them.
 
     The segment does not contain the first buffer, a placeholder for tensors without data. The other buffers start at
     multiples of `alignment` bytes.

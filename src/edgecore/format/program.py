@@ -1,6 +1,6 @@
 """The tables of a program (flatbuffer identifier ET12) as dataclasses; `schema/program.fbs` defines the same tables.
 
-Tables refer to each other by index: a value, operator or delegate by its index in the list of the `ExecutionPlan`, an
+Tables refer to each other by index: to a value, operator or delegate by its index in the `ExecutionPlan`'s list, to an
 instruction by its index in the list of the `Chain`. Arena and segment sizes are in bytes.
 """
 

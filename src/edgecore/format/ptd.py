@@ -1,4 +1,4 @@
-"""Read and write `.ptd` files: tensors, and delegates' named data, outside of the program that uses them.
+"""Read and write `.ptd` files, which hold tensors and delegates' named data outside of the program that uses them.
 
 Layout: u32 root offset, "FT01", at byte 8 the extended header, the rest of the flatbuffer, padding, then the segments,
 each at a multiple of lcm(segment alignment, its own alignment). Extended header: "FH01", u32 length (40), u64 number of

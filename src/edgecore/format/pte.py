@@ -225,7 +225,7 @@ def _add_named(
             place = _place_of(data, alignments[id(data)], constants) if shares else None
             if place is None:
                 layout.add([data], alignments[id(data)])
-            else:  # make a segment that is a part of the first segment, the one with the constants
+            else:  # make a segment that lies inside the first segment, which holds the constants
                 layout.alignment = lcm(layout.alignment, alignments[id(data)])
                 layout.segments.append(DataSegment(layout.segments[0].offset + place, memoryview(data).nbytes))
         entries.append(NamedData(key, indices[id(data)]))
@@ -242,7 +242,7 @@ def _place_of(data: Buffer, alignment: int, constants: dict[int, list[tuple[Buff
 
 
 def _starts_with(tensor: Buffer, data: Buffer) -> bool:
-    """Return True if a tensor begins with the bytes of `data`; one that was read from a file may end in padding."""
+    """Return True if a tensor begins with the bytes of `data`; a tensor read from a file may end in padding."""
     return all(a[: len(b)] == b for a, b in zip(parts(tensor), parts(data), strict=False))
 
 

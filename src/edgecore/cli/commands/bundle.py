@@ -53,7 +53,7 @@ def command(
     check_folders(output)
     if is_bundled(file):
         raise typer.BadParameter(f"{file} has test cases already; give its .pte file")
-    read_file(file)  # called only to raise an error for a file of another kind, before the model runs for a long time
+    read_file(file)  # reject a file of another kind now, because running the model may take long
     with task(f"running {model}"), hold_stderr():
         source, example, _ = load_model(model, input_shapes)
         suite = eager_suite(method, source, example, samples)

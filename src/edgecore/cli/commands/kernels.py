@@ -47,7 +47,7 @@ def table(selection: Selection, known: dict[Operator, str], sources: Iterable[st
         "",
         *declarations,
         "",
-        # a dummy kernel if none is selected: C does not allow an array without elements
+        # write a dummy kernel if none is selected: C does not allow an array without elements
         f"static const edgecore_kernel kernels[{max(len(rows), 1)}] = {{",
         *(rows or ["    {KERNEL, {0, 0}, {0, 0}, 0, 0},"]),
         "};",

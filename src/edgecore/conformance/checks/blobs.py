@@ -96,7 +96,7 @@ def _damaged_files(kind: str, count: int, file: bytes) -> Iterator[tuple[str, by
 
 
 def try_all(emit: Emit, kind: str, count: int, program: str, inputs: str, options: dict[str, Any]) -> None:
-    """Load and run the program with each damaged blob in turn. Runs in a child process without torch.
+    """Load and run the program with one damaged blob after another. Runs in a child process without torch.
 
     Args:
         emit: Sends an event to the parent process.

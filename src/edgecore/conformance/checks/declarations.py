@@ -1,4 +1,4 @@
-"""Check that a backend's threads, memory and handling of untrusted blobs are as its native library declares.
+"""Check a backend's threads, memory and handling of untrusted blobs against what its native library declares.
 
 Also check that the backend accesses only memory inside its buffers, that traces contain events for its calls and
 operations, and that the graphs of its blobs are valid.

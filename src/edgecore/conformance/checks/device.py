@@ -106,7 +106,7 @@ def dynamic_sizes(subject: BackendUnderTest) -> str:
 
 
 def pending_executions(subject: BackendUnderTest) -> str:
-    """Check two runs that are started in two sessions of a program, and then waited for in reverse order."""
+    """Start a run in each of two sessions of a program, and wait for the runs in reverse order."""
     model, inputs, program = _zigzag(subject)
     first = load(subject, program)
     both = (first, first.new_session())
@@ -147,7 +147,7 @@ def resident_state(subject: BackendUnderTest) -> str:
 
 
 def sessions_at_once(subject: BackendUnderTest) -> str:
-    """Check two sessions, with state on the device, that run at the same time."""
+    """Check that two sessions with state on the device can run at the same time."""
     names = []
     for name, model, program in _state(subject):
         subject.trying(f"{name}, two sessions on two threads")
@@ -176,7 +176,7 @@ def copies(subject: BackendUnderTest) -> str:
     for name, state_model, program in _state(subject):
         arguments = {"library": str(subject.library)}
         target = "edgecore.conformance.checks.device:count_in_session"
-        limits = [len(state_model.inputs(method, step)) + 1 for method, step in STEPS]  # copies: inputs and a result
+        limits = [len(state_model.inputs(method, step)) + 1 for method, step in STEPS]  # 1: the copy of the result
         for counts in in_child(subject, target, program, state_model, STEPS, **arguments):
             later = list(zip(counts, limits, strict=True))[1:]  # skip the first run: it also copies initial values
             if any(count > limit for count, limit in later):
@@ -243,7 +243,7 @@ _OUTSIDE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def _zigzag(subject: BackendUnderTest, dynamic: bool = False) -> tuple[nn.Module, Inputs, Any]:
-    """Return an instance of `_Zigzag`, its inputs, and its compiled program, in which the backend has two delegates.
+    """Return an instance of `_Zigzag`, its inputs, and the program, compiled to two delegates of the backend.
 
     Raises:
         Skipped: The backend has no device memory, or the model does not make two delegates.

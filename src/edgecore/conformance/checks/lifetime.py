@@ -91,7 +91,7 @@ def _check_steady(subject: BackendUnderTest, *, rounds: int, calls: int) -> str:
 
 
 def _grows(growth: Sequence[int], limit: int, sparse: int, steps: int) -> bool:
-    """Return True if `growth` shows a leak; it lists the bytes by which memory grew in each step of a measurement.
+    """Return True if `growth` shows a leak. `growth` has the bytes by which memory grew in each step of a measurement.
 
     A leak is growth by at least `limit` in every step, or by at least `limit * sparse` in at least `steps` steps while
     the other steps release at most half of all growth.
@@ -101,7 +101,7 @@ def _grows(growth: Sequence[int], limit: int, sparse: int, steps: int) -> bool:
 
 
 def write_files(subject: BackendUnderTest) -> dict[str, Any]:
-    """Write a compiled network, its inputs and its outputs in eager PyTorch to files; only the first call writes them.
+    """Write to files a compiled network, its inputs, and eager PyTorch's outputs; only the first call writes them.
 
     Returns:
         The paths `program`, `inputs` and `outputs`, and the `options` for loading the program.

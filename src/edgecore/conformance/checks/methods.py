@@ -41,7 +41,7 @@ def several_methods(subject: BackendUnderTest) -> str:
 def several_instances(subject: BackendUnderTest) -> str:
     """Check that three loaded copies of a file do not affect each other.
 
-    The copies run in turn with different inputs. One copy is destroyed after each round; the others must still work.
+    The copies run alternately with different inputs. One copy is destroyed after each round; the rest must still work.
     """
     name, model, inputs, program = delegated(subject)
     copies = [load(subject, program) for _ in range(3)]

@@ -265,7 +265,7 @@ _ONE = torch.ones(1)
 
 
 class _Calls(torch.nn.Module):
-    """A model that calls an operator once for each sample. Its inputs are the tensors of all samples in order."""
+    """A model that calls an operator once for each sample. Its inputs are all tensors, sample by sample."""
 
     def __init__(self, operator: str, samples: Sequence[Sample], companion: str, inside: bool) -> None:
         super().__init__()

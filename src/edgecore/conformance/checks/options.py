@@ -93,7 +93,7 @@ class _Option:
         return f"{len(wrong)} wrong values rejected; works with {', '.join(tried) or 'its default'}{elsewhere}"
 
     def _has_effect(self, subject: BackendUnderTest, value: Any) -> bool:
-        """Return True if compiling the suite's networks with `value` gives another program or prints something.
+        """Return True if compiling the suite's networks with `value` changes a program or prints something.
 
         Raises:
             Failed: A network does not compile, or its results are wrong.
@@ -192,7 +192,7 @@ def _text_naming_option(error: Exception, name: str, value: Any) -> str:
 
 
 def _out_of_range(field: FieldInfo) -> list[Any]:
-    """Return invalid values of an option: numbers just beyond its bounds, or a text that is none of its choices."""
+    """Return invalid values of an option: numbers just beyond its bounds, or a string that is not a choice."""
     values: list[Any] = []
     for bound in field.metadata:
         match bound:
@@ -208,7 +208,7 @@ def _out_of_range(field: FieldInfo) -> list[Any]:
 
 
 def _other_values(field: FieldInfo, present: Any) -> list[Any]:
-    """Return valid values of an option other than `present`: booleans, its choices, or the bounds of its numbers."""
+    """Return valid values of an option, except `present`: booleans, the option's choices, or bounds of its range."""
     plain = _plain(field.annotation)
     values = [False, True] if plain is bool else _choices(plain)
     if get_origin(plain) in (tuple, list):

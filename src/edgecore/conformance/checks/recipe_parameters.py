@@ -42,7 +42,7 @@ def declaration_problem(name: str, support: RecipeSupport) -> str:
 
 
 def trial_parameters(support: RecipeSupport) -> Iterator[dict[str, Any]]:
-    """Yield values of a recipe's parameters to try: each choice but the default, and for a number twice its default.
+    """Yield values of a recipe's parameters to try: each choice except the default; for a number, twice its default.
 
     Omits the parameter `embeddings`, because edgecore, not the backend, quantizes embedding tables.
     """

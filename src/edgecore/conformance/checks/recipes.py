@@ -135,7 +135,7 @@ NETWORKS: dict[str, type[Any]] = {
 
 
 def _arguments(inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the arguments for `forward` of a test network: its only input, or one list of all inputs."""
+    """Return the arguments for `forward` of a test network: its only input, or a single list with all inputs."""
     return (inputs[0],) if len(inputs) == 1 else (list(inputs),)
 
 
@@ -159,13 +159,13 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 class _Case:
     """A compiled program with its test data.
 
-    The test data are an `.npz` file with inputs of each number of rows, and the expected results with error bounds.
+    The test data are an `.npz` file with inputs for each row count, and the expected results with error bounds.
 
     Args:
         file: The path of the `.pte` file to write.
         program: The compiled program of a quantized network.
         example: Inputs of the program, with the largest number of rows.
-        rows: Numbers of rows with which the program runs.
+        rows: The row counts with which the program runs.
         steps: Quantization steps by which a result may be off, as the backend declares (`RecipeSupport.steps`).
         is_rounded: True if the backend may round its inputs to a lower precision; the inputs are then chosen so that
             rounding does not change their quantized values.
@@ -328,7 +328,7 @@ class _Recipe:
 
 
 def _configurations(subject: BackendUnderTest) -> str:
-    """Report the backend's configurations (sets of kernels): the ones that this machine can run, and the others."""
+    """Report which of the backend's configurations (sets of kernels) this machine can run, and which it cannot."""
     runs, absent = configurations(subject)
     text = f"tried: {', '.join(filter(None, runs)) or 'none'}"
     return text + (f"; NOT RUN: {', '.join(absent)}" if absent else "")
@@ -402,7 +402,7 @@ def run_calls(
     Args:
         subject: The backend under test.
         file: The `.pte` file; the inputs are in the `.npz` file with the same name.
-        rows: Numbers of rows of the inputs.
+        rows: The row counts of the inputs.
         description: Text for error messages.
         environment: Additional environment variables of the child process.
 
@@ -433,7 +433,7 @@ def run_calls(
 def _run_calls_remotely(
     subject: BackendUnderTest, file: Path, rows: Sequence[int], description: str, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Do what `run_calls` does, but by the command `subject.runner`, which makes all calls in one process."""
+    """Do the same as `run_calls` with the command `subject.runner`, which makes all calls in one process."""
     subject.trying(f"{description}: {len(rows)} numbers of rows")
     inputs = dict(np.load(file.with_suffix(".npz"))) if rows else {}
     count = len(inputs) // max(len(rows), 1)

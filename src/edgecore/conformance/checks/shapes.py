@@ -1,4 +1,4 @@
-"""Check symbolic sizes: run a loaded program with its minimum, its maximum and other sizes, in changing order."""
+"""Check symbolic sizes: run a loaded program with its minimum, its maximum and other sizes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _Each(torch.nn.Module):
         self.targets = targets
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the result of each operator: of `x`, or of `x` and `y` if it takes two tensors."""
+        """Apply each operator to `x`, or to `x` and `y` if it takes two tensors; return all results."""
         return tuple(target(x, y) if count == 2 else target(x) for target, count in self.targets)
 
 

@@ -82,7 +82,7 @@ def initial_values(subject: BackendUnderTest) -> str:
 
 
 def sessions(subject: BackendUnderTest) -> str:
-    """Check that three sessions that run in turn do not see each other's buffers."""
+    """Check that three sessions that run alternately do not see each other's buffers."""
     for name, model, program in _claimed(subject):
         first = load(subject, program)
         pairs = [(session, Eager(model)) for session in (first, first.new_session(), load(subject, program))]
@@ -219,7 +219,7 @@ def failed_run(subject: BackendUnderTest) -> str:
 def fail_runs(
     emit: Emit, program: str, options: Any, calls: list[Any], inputs: str, library: str, results: str
 ) -> None:
-    """Run, fail, reset, run, fail, import, run. Write the results to a file; emit failed runs that raise no error."""
+    """Run, fail, reset, run, fail, import, run. Write the results to a file, and emit failures without an error."""
     from edgecore.conformance.workers.table_patches import fail_executions
 
     emit("input", "executions that fail")
@@ -255,7 +255,7 @@ def methods(subject: BackendUnderTest) -> str:
 
 
 def initial_values_outside(subject: BackendUnderTest) -> str:
-    """Check that buffers take initial values from the loaded `.ptd`, even if the compiled one had others."""
+    """Check that buffers take initial values from the loaded `.ptd`, even if compiling wrote other values."""
     for name, model, _ in _claimed(subject):
         subject.trying(f"{name}, initial values in a .ptd")
         files = [model.compile(subject.backend, offset, external_data="state") for offset in (0, 0.5)]
@@ -269,7 +269,7 @@ def initial_values_outside(subject: BackendUnderTest) -> str:
 
 
 def pending_executions(subject: BackendUnderTest) -> str:
-    """Check runs that the caller starts and awaits later, in two sessions at once; export the state between them."""
+    """Check runs that are started and awaited later, in two sessions at once; export the state in between."""
     for name, model, program in _claimed(subject):
         first = load(subject, program)
         pairs = [(session, Eager(model)) for session in (first, first.new_session())]

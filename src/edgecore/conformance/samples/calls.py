@@ -132,7 +132,7 @@ def samples_of(operator: str, dtype: torch.dtype, quick: bool) -> list[Sample]:
 
 
 def round_inputs(samples: Iterable[Sample]) -> None:
-    """Round floating-point inputs to bfloat16, in place, so that backends of low precision read them exactly."""
+    """Round floating-point inputs in place to bfloat16, so that backends of low precision read them exactly."""
     for tensor in (tensor for sample in samples for tensor in sample.inputs):
         if tensor.is_floating_point():
             tensor.copy_(tensor.bfloat16())
@@ -172,7 +172,7 @@ _VIEWS = {copying: view for view, copying in VIEW_COPIES.items() if not schema_o
 
 
 def evaluate(operator: str, sample: Sample, inputs: Sequence[torch.Tensor]) -> Any:
-    """Call the operator of a sample with `inputs`, the inputs of the model, in place of the sample's own tensors."""
+    """Call a sample's operator, with the model's inputs `inputs` in place of the sample's own tensors."""
     rest = iter(inputs)
 
     def fill(value: Any) -> Any:
@@ -217,7 +217,7 @@ def _by_schema(target: OpOverload, make: Make) -> list[Sample]:
 
 def with_number(make: Make) -> list[Sample]:
     """Make sample calls of an operator with a tensor and a number."""
-    # List 0.5 first for boolean tensors, because a quick run uses only the first number: the results are then floats.
+    # For boolean tensors, list 0.5 first: a quick run uses only the first number, and 0.5 makes the results floats.
     numbers = (0.5, 2, -1) if make.dtype == torch.bool else (2, 0.5, -1)
     return [Sample((tensor, number)) for tensor in make.tensors() for number in make.some(numbers, 1)]
 

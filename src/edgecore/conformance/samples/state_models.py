@@ -1,6 +1,6 @@
 """Models with mutable buffers, for the checks of state: each has two methods that share its buffers.
 
-`Eager` and `edgecore.Program` are sessions of such a model: each call changes the buffers.
+`Eager` and `edgecore.Program` are sessions of a model with state: each call changes the buffers.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def two_at_once(subject: BackendUnderTest, what: str, model: StateModel, first: 
 
 
 def in_child(subject: BackendUnderTest, target: str, program: Any, model: StateModel, calls: Calls, **more: Any) -> Any:
-    """Call a function that makes the calls of a session in a child process, and return its results.
+    """In a child process, call a function that makes the calls of a session. Return the function's results.
 
     The function receives the path `program` of the `.pte`, the load `options`, the `calls`, the path of their `inputs`,
     and the arguments `more`.
@@ -202,7 +202,7 @@ class _Total(nn.Module):
 
 
 class _Rows(nn.Module):
-    """A model that writes rows of a matrix, its buffer, at the positions that an input gives."""
+    """A model whose buffer is a matrix. It writes rows of the matrix at the positions that an input gives."""
 
     def __init__(self, rows: torch.Tensor) -> None:
         super().__init__()

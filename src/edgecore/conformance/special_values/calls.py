@@ -128,7 +128,7 @@ class Call:
         function: Computes the result from the inputs.
         inputs: Inputs of the model.
         labels: For each element of the result, in row-major order, the names of the input elements that it reads.
-        read: [elements, n]: for each element of the result the n input values of which it selects one, as `amax` does;
+        read: [elements, n]: the n input values from which an operator like `amax` selects each element of the result;
             None if the operator computes new numbers.
         is_index: True if the results are indices into the rows of `read`.
     """
@@ -183,7 +183,7 @@ def _unary(operator: str, dtype: torch.dtype) -> Iterator[Call]:
 
 @dataclass(frozen=True)
 class _Function:
-    """A function that calls the operator with its inputs, and with the other arguments of a sample."""
+    """A function that calls the operator with the given inputs and the other arguments of a sample."""
 
     operator: str
     sample: Sample
@@ -194,7 +194,7 @@ class _Function:
 
 
 def _pairs(dtype: torch.dtype) -> tuple[list[Label], torch.Tensor, torch.Tensor]:
-    """Return all pairs of elements, twice, the second time in reverse order: their labels, and two operands [16, 8]."""
+    """Return the labels of all pairs of elements, in order and then in reverse order, and two operands [16, 8]."""
     pairs = list(product(_elements(dtype), repeat=2))
     pairs += pairs[::-1]
     left, right = (torch.tensor([pair[side][1] for pair in pairs]).to(dtype).reshape(16, 8) for side in (0, 1))

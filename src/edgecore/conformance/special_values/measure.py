@@ -185,7 +185,7 @@ def check_page(page: Path, measured: Measured) -> None:
 
 
 def _changes(first: set[Difference], others: set[Difference]) -> set[Difference]:
-    """Return the rows that only `others` has; also rows that only `first` has, with PyTorch's result as `result`."""
+    """Return the rows that only `others` has, and the rows that only `first` has, with PyTorch's result as `result`."""
     keys = {(row.operator, row.dtype, row.reads) for row in first ^ others}
     here = {row for row in others if (row.operator, row.dtype, row.reads) in keys}
     differing = {(row.operator, row.dtype, row.reads) for row in here}
@@ -230,7 +230,7 @@ def _references(case: Call) -> list[torch.Tensor]:
 
 
 def _delegated(name: str | None, program: Any, operators: set[str]) -> tuple[list[str], list[str]]:
-    """Return two lists: the operators with a call that runs in the backend, and the operators without such a call.
+    """Return two lists: the operators with a call that runs in the backend, and the operators without one.
 
     Operators that edgecore replaces by others are in neither list.
 
@@ -353,7 +353,7 @@ def _compare(
         if right[index]:
             agrees.add((label, word))
             continue
-        # A wrong result of ordinary inputs is a fault, unless all inputs are 0, as in 0 ** 0 or a logarithm.
+        # A wrong result from ordinary inputs is a fault, unless all inputs are 0, as in 0 ** 0 or a logarithm.
         if all(part in (*NUMBERS, ORDINARY) for part in label) and set(label) != {"0"} and np.isfinite(expected):
             measured.faults.append(f"{case.operator}, {dtype}, {', '.join(label)}: {value} instead of {expected}")
             continue

@@ -31,7 +31,7 @@ arguments, and B for others.
 
 
 def table(differences: Iterable[Difference], none: str = NONE) -> str:
-    """Format the differences as a Markdown table; `none` is the text if there are none."""
+    """Format the differences as a Markdown table; return `none` if there are no differences."""
     by_result: dict[tuple[str, str, str, str], set[Label]] = {}
     for (operator, dtype, reads), (expected, result) in _results(differences).items():
         by_result.setdefault((operator, dtype, expected, result), set()).add(reads)
@@ -53,7 +53,7 @@ def table(differences: Iterable[Difference], none: str = NONE) -> str:
 
 
 def tried(inside: Mapping[str, Sequence[str]], outside: Mapping[str, Sequence[str]]) -> str:
-    """Say how many operators ran in the backend, which of its table did not, and how to read the differences."""
+    """Say how many operators of the backend's table ran in it, which did not, and how to read the differences."""
     dtypes = sorted({dtype for names in inside.values() for dtype in names}, reverse=True)
     counts = [f"{sum(dtype in names for names in inside.values())} in {dtype}" for dtype in dtypes]
     text = f"Operators that were tried: {', '.join(counts)}."
@@ -91,7 +91,7 @@ def _rank(inputs: str) -> int:
 
 
 def _describe(labels: Collection[Label]) -> list[str]:
-    """Describe the input elements with these labels briefly: single elements, elements at a place, pairs."""
+    """Describe the labelled input elements briefly: first single elements, then elements at a place, then pairs."""
     single = [label for (label, *rest) in labels if not rest]
     pairs = {label for label in labels if len(label) == 2 and label[1] in ELEMENTS}
     placed = {label for label in labels if len(label) == 2 and label[1] not in ELEMENTS}

@@ -34,8 +34,8 @@ def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], round
     The result of each step: bytes of heap, bytes of address space, number of file descriptors, number of threads.
 
     The heap is the sum of all blocks that glibc's malloc has allocated (mallinfo2); 0 with other C libraries. Unlike
-    resident memory, the sum is exact to the byte in the environment `EXACT_HEAP`. The address space shows memory that a
-    library maps itself. It is counted without malloc's area, which grows and shrinks with fragmentation.
+    resident memory, the sum is exact to the byte with the environment variable in `EXACT_HEAP`. The address space shows
+    memory that a library maps itself. It is counted without malloc's area, which grows and shrinks with fragmentation.
     """
     arrays = arrays_of(inputs)
     for step in range(6):  # step 0 fills pools and caches and binds symbols; later steps show leaks
@@ -53,7 +53,7 @@ def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], round
 def run_calls(
     emit: Emit, file: str, results: str, rows: Sequence[int], backend_id: str, load_options: dict[str, Any]
 ) -> None:
-    """Run a `.pte` file with inputs of each number of rows (size of dim 0).
+    """Run a `.pte` file once for each number of rows (the size of dim 0 of the inputs).
 
     The outputs are written to `results`, an `.npz` file. The inputs are in the `.npz` file with the same name as the
     `.pte` file. In both `.npz` files an array has the name `ROWS INDEX`: the number of rows, and the index of the input
@@ -76,7 +76,7 @@ def run_calls(
 
 
 def threads_during(emit: Emit, program: str, inputs: str, options: dict[str, Any]) -> None:
-    """Count threads with threads=1: before loading, the maximum while executing, and after destroying the program.
+    """Load with threads=1, and count threads before loading, while executing (the maximum), and after destroying.
 
     Also measures the processor time that the process uses in 0.3 s without a call, to find threads that spin.
     """
@@ -246,7 +246,7 @@ def _heap() -> int:
 
 
 def _mapped() -> int:
-    """Return the bytes of the address space without malloc's area; a line of `maps` is `begin-end ... NAME`."""
+    """Return the bytes of the address space without malloc's area. A line of the file is `begin-end ... NAME`."""
     maps = Path("/proc/self/maps").read_text().splitlines()
     ranges = [line.split(maxsplit=1)[0].split("-") for line in maps if not line.endswith("[heap]")]
     return sum(int(end, 16) - int(begin, 16) for begin, end in ranges)

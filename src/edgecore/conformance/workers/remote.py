@@ -134,7 +134,7 @@ class _Process:
         self._outcomes: list[str] = []
 
     def add(self, session: int, line: str) -> int:
-        """Add a line, an action for one session of the program, to `calls.txt`; return the line's index."""
+        """Append a line with an action for one session of the program to `calls.txt`; return the line's index."""
         if session != self._current:
             self.lines.append(f"session {session}")
             self._current = session

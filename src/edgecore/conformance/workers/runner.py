@@ -1,4 +1,4 @@
-"""The command that runs programs on another processor or device: it starts an edgecore-run there.
+"""The command that runs programs on another processor or device, by starting `edgecore-run` there.
 
 The command runs in a folder that has all files of the call, and it leaves the outputs there. So a command for a device
 without a common file system copies this folder to the device, runs edgecore-run with the same arguments, and copies

@@ -146,7 +146,7 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnder
 
 
 def _declared(library: Path) -> Declared:
-    """Read the flags and functions that the native library declares, in a child process, because it may crash."""
+    """Read the flags and functions that the native library declares. A child process loads it, because it may crash."""
     from edgecore.plugin.diagnosis.doctor import probe
 
     table = probe(str(library))

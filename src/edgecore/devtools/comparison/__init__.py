@@ -1,7 +1,7 @@
 """Compare a model on the device with PyTorch, operator by operator.
 
-`Engine` runs the model on the device and in PyTorch. Inner values are read by taps (additional outputs) or by a
-bisection. The report shows a row of figures for each.
+`Engine` runs the model on the device and in PyTorch. Taps (additional outputs) or a bisection read
+the values inside the model. The report shows a row of figures for each value.
 """
 
 from edgecore.devtools.comparison.by_operator import compare

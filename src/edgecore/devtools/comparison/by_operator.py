@@ -138,7 +138,7 @@ def _tapped(engine: Engine, progress: Progress) -> Iterator[CompareRow | Compare
 
 
 def _worst(results: Iterable[CompareRow | CompareOutput]) -> tuple[dict[str, CompareRow], list[CompareOutput]]:
-    """Return the worst row over all samples for each compared node, by its name, and for each output."""
+    """Return the worst row over all samples: for each compared node by the node's name, and for each output."""
     rows: dict[str, CompareRow] = {}
     outputs: dict[int, CompareOutput] = {}
     for row in results:

@@ -114,7 +114,7 @@ class EagerEdge:
         device = device or {}
 
         def show(node: Node, result: Any) -> Any:
-            """Report a value to compare, and return the device's value in its place; return other values."""
+            """Report a value that is compared, and return the device's value instead; return other values unchanged."""
             site = self._sites.get(node.name)
             if site is None:
                 return result
@@ -175,7 +175,7 @@ def _only_rounds(node: Node) -> bool:
 
 
 def float_names(edge: ExportedProgram, sites: Sequence[Site]) -> dict[str, str]:
-    """Return for each compared value, by node name, the name of its node in the exported program.
+    """Map the node name of each compared value to the name of the value's node in the exported program.
 
     If lowering decomposed an exported node, only the last of its parts has its name, because it computes the same
     value. Of several results, such as values and indices of `topk`, only the first has it.

@@ -63,7 +63,7 @@ class Expected:
     """PyTorch's values for one sample. Values of inner nodes are by node name.
 
     Attributes:
-        values: Values of the sites (compared places) in the edge program, once for each `Engine.by_row_choices`.
+        values: Values of the sites (compared places) in the edge program, as often as `outputs`.
         outputs: Outputs of the edge program, once for each way to choose dynamic scales (`Engine.by_row_choices`).
         floats: Values of the sites in the float model; empty if the model was not quantized.
         float_outputs: The outputs of the float model.
@@ -88,7 +88,7 @@ class Engine:
         samples: The flat inputs of all samples.
         computes_in: The dtype in which the backends compute floating-point values.
         steps: The difference that the recipe allows a quantized result, in steps (`RecipeSupport.steps`).
-        noise: Amplitude of the noise, in steps, that the comparison adds before each rounding to bound rounding errors.
+        noise: Amplitude, in steps, of the noise that is added before each rounding to bound rounding errors.
         by_row_choices: The values of `by_row` to try in `EagerEdge.run`: backends may choose dynamic scales per row.
     """
 
@@ -162,7 +162,7 @@ class Engine:
         return self.compile(self._exported, with_last(self._passes, tap))
 
     def prepare(self, sites: Sequence[Site]) -> None:
-        """Set up PyTorch to compare values at `sites`, places in the graph; all nodes between two form one operator."""
+        """Set up PyTorch to compare values at `sites`; the nodes between two sites form one operator."""
         self.eager = EagerEdge(self.edge, sites, self.computes_in)
         self.groups: dict[str, Group] = self.eager.groups(sites)
         self._names = float_names(self.edge, sites)
@@ -182,7 +182,7 @@ class Engine:
         return Expected(values, outputs, by_tap, [as_tensor(result) for result in floats])
 
     def _float_run(self, number: int) -> tuple[list[Any], dict[str, torch.Tensor]]:
-        """Run the float model; return its outputs, and its values by the node names of the quantized program."""
+        """Run the float model; return its outputs, and its values under the node names of the quantized program."""
         if self._floats is not None:
             return self._floats.run(*self.calls[number])
         with torch.no_grad(), unchanged_buffers(self._exported):
@@ -199,7 +199,7 @@ class Engine:
         noise: float = 0.0,
         seed: int = 0,
     ) -> dict[str, torch.Tensor]:
-        """Compute all compared values in PyTorch. Operators read values in `device`, by node name, where present."""
+        """Compute all compared values in PyTorch. Operators read the values in `device` (by node name) instead."""
         seen: dict[str, torch.Tensor] = {}
         self.eager.run(self.samples[number], partial(_keep, seen), device, by_row=by_row, noise=noise, seed=seed)
         return seen
@@ -211,7 +211,7 @@ class Engine:
         device: Mapping[str, torch.Tensor],
         only: Collection[str] | None = None,
     ) -> Iterator[CompareRow]:
-        """Compare the values in `device`, by node name, with PyTorch's; `only` names the nodes to compare."""
+        """Compare the values in `device` (node name -> value) with PyTorch's; `only` names the nodes to compare."""
         local = self.local(number, device)
         for site in self.sites:
             if site.tap not in local or (only is not None and site.tap not in only):
@@ -227,7 +227,7 @@ class Engine:
             yield row
 
     def compare_outputs(self, number: int, expected: Expected) -> Iterator[CompareOutput]:
-        """Compare outputs: the device's with those of the edge program in PyTorch, and these with the float model's."""
+        """Compare the device's outputs with the edge program's in PyTorch, and the latter with the float model's."""
         is_lowering_exact = self.quantized is None and not rounds(self._exported)
         for index, got in enumerate(self.taps.expected[number]):
             want = expected.float_outputs[index]
@@ -268,7 +268,7 @@ class Engine:
     def _judged(
         self, number: int, device: Mapping[str, torch.Tensor], moved: Mapping[str, Sequence[torch.Tensor]]
     ) -> dict[str, tuple[Difference, Judgement]]:
-        """Compare each operator's error, on the device's inputs, with its limit; `moved`: node name -> noisy values."""
+        """Compare each operator's error on the device's inputs with its limit; `moved`: node name -> noisy values."""
         judged: dict[str, tuple[Difference, Judgement]] = {}
 
         def see(site: Site, want: torch.Tensor, unrounded: torch.Tensor | None) -> None:

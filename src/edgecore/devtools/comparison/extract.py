@@ -59,7 +59,7 @@ values.pt       a dict for torch.load: "inputs" of the device, the output "expec
 
 
 def extract(engine: Engine, row: CompareRow, folder: str | Path) -> list[Path]:
-    """Write a row's operator as a test case: its program, its inputs on the device, and the device's result.
+    """Write a row's operator as a test case: a program, the operator's inputs on the device, and the device's result.
 
     Args:
         engine: Runs the model on the device and in PyTorch.
@@ -112,7 +112,7 @@ def extract(engine: Engine, row: CompareRow, folder: str | Path) -> list[Path]:
 
 
 def operator_program(engine: Engine, row: CompareRow) -> tuple[ExportedProgram, list[str]]:
-    """Cut the nodes of a row out of the edge program; return the new program and the names of its input nodes.
+    """Copy a row's nodes into a program of their own; return this program and the names of its input nodes.
 
     Where the operator reads a quantized value, the new program takes the dequantized value and quantizes it itself.
     Every value that the model can produce is then a valid input.
@@ -134,7 +134,7 @@ def operator_program(engine: Engine, row: CompareRow) -> tuple[ExportedProgram, 
 
 
 def device_values(engine: Engine, row: CompareRow, number: int, inputs: Sequence[str]) -> dict[str, torch.Tensor]:
-    """Return the device's values for one sample: of the nodes `inputs`, and of the row's operator; by node name.
+    """Return, by node name, the device's values of the nodes `inputs` and of the row's operator, for one sample.
 
     The value of a node before a quantization cannot be read; the value of the dequantize node after it replaces it.
     """

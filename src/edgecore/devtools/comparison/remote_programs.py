@@ -126,7 +126,7 @@ class There:
         return [partial(_read, reader, outputs, tensors) for outputs in recorded]
 
     def _input(self, value: torch.Tensor) -> str:
-        """Copy an input to a file on the device, unless the device has an equal file; return the file's path there."""
+        """Copy an input to a file on the device, unless a file there has the same content; return its path there."""
         value = value.detach().contiguous()
         array = value.view(torch.int16).numpy().view("V2") if value.dtype == torch.bfloat16 else value.numpy()
         path = Path(self._folder.name) / "input.npy"
@@ -152,7 +152,7 @@ def _bytes(tensor: Tensor | None) -> int:
 
 
 def _recorded(etdump: ETDump) -> list[list[Recorded]]:
-    """Return the outputs that the trace has recorded of each run."""
+    """Return the outputs of each run, which the trace has recorded."""
     return [_of_run(run) for run in etdump.run_data if (run.name or "").startswith("Execute")]
 
 

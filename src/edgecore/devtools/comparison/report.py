@@ -31,7 +31,7 @@ class CompareReport:
     """The result of a comparison. `print` shows it as a table.
 
     Attributes:
-        rows: The operators, in the order of the model.
+        rows: The operators, in graph order.
         outputs: The outputs.
         conditions: The backends, the samples, and the way in which values were read.
         engine: The engine that ran the model on the device and in PyTorch; `extract` needs it.
@@ -95,7 +95,7 @@ class CompareReport:
         """Return the report as text.
 
         Args:
-            top: The number of rows: wrong ones first, then the largest errors; shown in the order of the model. 0: all.
+            top: The number of rows; 0 for all. Wrong rows have priority, then the largest errors. Shown in graph order.
             width: The number of columns to stay within, if the names are short enough.
         """
         return _text(self, top, width)
@@ -234,7 +234,7 @@ def _title(report: CompareReport) -> str:
 
 
 def _chosen(rows: Sequence[CompareRow], top: int) -> list[CompareRow]:
-    """Return the `top` rows with the largest errors, in the order of the model; 0 means all rows."""
+    """Return the `top` rows with the largest errors, in graph order; 0 means all rows."""
     if not top or len(rows) <= top:
         return list(rows)
     ranked = sorted(rows, key=lambda row: (-row.judgement.ratio, row.local.sqnr, row.accumulated.sqnr))

@@ -61,7 +61,7 @@ class Snapshot:
 
 
 class Tap:
-    """A pass that makes the values of the nodes with given names outputs of the program.
+    """A pass that turns the values of named nodes into outputs of the program.
 
     Attributes:
         index: Name of a tapped node -> its index among the user's outputs. Names that the program lacks are left out.
@@ -227,7 +227,7 @@ class TapPrograms:
         self.expected = [untapped.run(sample) for sample in samples]
 
     def add(self, sites: Sequence[Site]) -> None:
-        """Compile a program with `sites` as additional outputs. If that fails or changes outputs, try each half."""
+        """Compile a program that also outputs `sites`. If that fails or changes outputs, try each half of `sites`."""
         pending = [list(sites)]
         while pending:
             group = pending.pop(0)

@@ -87,7 +87,7 @@ def diff_page(diff: Differences, programs: Sequence[PteFile], traces: Sequence[T
 
 
 def _traced(trace: Trace) -> dict[Key, _Row]:
-    """Return the operators of a trace as rows. Time outside of operators has the module "" and a name in (...)."""
+    """Return a trace's operators as rows. Time outside of operators has the module "" and a name in parentheses."""
     rows: dict[Key, _Row] = {}
     for index, run in enumerate(trace.runs):
         counts: Counter[tuple[str, str]] = Counter()
@@ -184,7 +184,7 @@ def _shared_module(module: str, inside: Sequence[set[str]]) -> str:
 
 
 def _placement(diff: Differences, method: str, members: dict[Place, list[int]]) -> list[dict[str, Any]]:
-    """List the operators, with their row indexes, whose backend or arguments changed, or that only one file has."""
+    """List the operators that only one file has, or whose backend or arguments changed, with their row indexes."""
     rows = []
     for kind in ("moved", "changed", "gone", "added"):
         for row in diff.operators[kind]:

@@ -28,7 +28,7 @@ def diff_text(diff: Differences) -> str:
 
 
 def sections(diff: Differences) -> list[list[str]]:
-    """Format the sections of a comparison, each a list of its title and its rows."""
+    """Format each section of a comparison as a list of the title and the rows."""
     return [part(diff) for part in (_size, _signature, _operators, _weights, _memory, _time)]
 
 

@@ -46,7 +46,7 @@ def weights_of(pte: PteFile, external: Mapping[str, fmt.ExternalData]) -> list[W
 
     Args:
         pte: The file.
-        external: The entries of those `.ptd` files that the caller passed.
+        external: The entries of the `.ptd` files that the caller passed.
     """
     meta = get_meta(pte)
     digests = {entry.key: bytes(entry.sha256).hex() for entry in meta.data} if meta else {}
@@ -85,7 +85,7 @@ def weights_of(pte: PteFile, external: Mapping[str, fmt.ExternalData]) -> list[W
 
 
 def _users(plan: fmt.ExecutionPlan, symbols: ProgramSymbols) -> dict[int, str]:
-    """Name each kernel argument after the first kernel that reads it: its module, its operator, the position."""
+    """Name each kernel argument by the module and operator of the first kernel that reads it, and by its position."""
     names: dict[int, str] = {}
     seen: dict[str, int] = {}
     for step, instruction in enumerate(plan.chains[0].instructions if plan.chains else ()):
@@ -220,7 +220,7 @@ def _difference(a: Any, b: Any) -> Any:
 
 
 def _values(weight: Weight) -> Any:
-    """Return the values as float64; None if the content is missing, numpy is not installed, or it lacks the dtype."""
+    """Return the values as float64; None if the content is missing, or numpy is not installed or lacks the dtype."""
     try:
         import numpy
     except ImportError:

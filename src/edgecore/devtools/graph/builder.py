@@ -183,7 +183,7 @@ class _Builder:
             self._made(index, *makers.get(number, [call.id])[:1])
 
     def _input_count(self, step: int, args: Sequence[int]) -> int:
-        """Infer the number of inputs of a delegate call; in `args` the inputs precede the outputs.
+        """Infer how many arguments of a delegate call are inputs; in `args` the inputs precede the outputs.
 
         The file does not record this number. The last argument that an earlier instruction wrote, and all arguments
         before it, are inputs. The arguments after it are outputs, or inputs that are views of memory that was written

@@ -123,7 +123,8 @@ class Graph:
         """Return the graphs as trees of modules.
 
         Args:
-            depth: Number of levels of modules to open; by default all. A deeper module is shown as one line of sums.
+            depth: Number of levels of modules to open; by default all. A deeper module is shown as one line,
+                with the sums of its operators.
         """
         lines = [line for method in self.methods for line in _tree(method, depth)]
         if not self.complete:

@@ -64,7 +64,7 @@ class Profile:
         return join_lines([*self._head(), "", *measured, *estimate_lines(self.estimates(), by, top)])
 
     def estimates(self) -> list[Estimate]:
-        """Return the cycles of each operation that the backends' compilers estimated for their devices."""
+        """Return, for each operation, the cycles that the backend's compiler estimated for its device."""
         return estimates(self.pte, self.method)
 
     def _head(self) -> list[str]:
@@ -115,7 +115,7 @@ class Profile:
         }
 
     def _events(self) -> list[dict[str, Any]]:
-        """Return the events of the fastest run for JSON, in the order of time."""
+        """Return the events of the fastest run for JSON, in chronological order."""
         run = min(self.trace.runs, key=lambda candidate: candidate.duration)
         zero = min((event.start for event in run.events if event.placed), default=0)
         return [

@@ -46,8 +46,9 @@ class Summary:
         rows: The rows by time, longest first, followed by the `rest` rows.
         durations: Nanoseconds of the counted runs: the middle half of all runs, which excludes runs that the system
             interrupted.
-        every: Nanoseconds of all runs, in the order of time.
-        unplaced: Number of events in the counted runs with times of another clock, which no row includes.
+        every: Nanoseconds of all runs, in chronological order.
+        unplaced: Number of events in the counted runs whose times come from another clock; no row includes
+            these events.
     """
 
     rows: list[Row]
@@ -77,7 +78,7 @@ def summarize(trace: Trace, by: str = "operator") -> Summary:
         The sums.
 
     Raises:
-        ValueError: `by` is another word.
+        ValueError: `by` has another value.
     """
     if by not in GROUPS:
         raise ValueError(f"by must be one of {', '.join(GROUPS)}; got {by!r}")
@@ -107,14 +108,14 @@ def summarize(trace: Trace, by: str = "operator") -> Summary:
 
 
 def middle(runs: Sequence[Run]) -> list[Run]:
-    """Leave out the fastest and the slowest quarter of the runs; return the others in the order of time."""
+    """Leave out the fastest and the slowest quarter of the runs; return the others in chronological order."""
     cut = len(runs) // 4
     kept = sorted(range(len(runs)), key=lambda index: runs[index].duration)[cut : len(runs) - cut]
     return [runs[index] for index in sorted(kept)]
 
 
 def parts(run: Run) -> Iterator[tuple[TraceEvent, str]]:
-    """Yield the events of a run, whose `own` times (without nested events) add up to the run's time, each with a text.
+    """Yield each event of a run with a text. The `own` times (without nested events) add up to the run's time.
 
     The text is empty for an event of an operator; otherwise it says that the runtime or a delegate used this time,
     between operators or operations.

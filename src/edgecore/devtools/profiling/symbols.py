@@ -42,7 +42,7 @@ class Meaning:
 
 
 class Symbols(Protocol):
-    """A source of the origins of events: graph nodes and a backend. Implementations read a `.pte` or an ETRecord."""
+    """Maps events to their origins (graph nodes and a backend). Implementations read a `.pte` or an ETRecord."""
 
     def methods(self) -> Sequence[str]: ...
 
@@ -51,7 +51,7 @@ class Symbols(Protocol):
         ...
 
     def size(self, method: str) -> int:
-        """Return the number of events of one run of the method, if the run executes each instruction once."""
+        """Return how many events a run of the method has if it executes each instruction once."""
         ...
 
     def find(self, method: str, event: ProfileEvent) -> Meaning:
@@ -60,14 +60,14 @@ class Symbols(Protocol):
 
 
 def identifier(event: ProfileEvent) -> str | int | None:
-    """Return the name that a delegate gave the event; None for an event of the runtime."""
+    """Return the name or number by which a delegate identifies the event; None for an event of the runtime."""
     if event.delegate_debug_id_int != -1:
         return event.delegate_debug_id_int
     return event.delegate_debug_id_str or None
 
 
 def operation_number(event: ProfileEvent) -> int | None:
-    """Return the number at the end of the id of a delegate's operation, as in `Conv2d [12]`; None without one."""
+    """Return the number at the end of an operation's id, as in `Conv2d [12]`; None if the id has no number."""
     if event.delegate_debug_id_int != -1:
         return event.delegate_debug_id_int
     match = _NUMBER.search(REPEATED.sub("", event.delegate_debug_id_str or ""))
@@ -78,7 +78,7 @@ def method_of(symbols: Symbols, block: str | None, events: Sequence[ProfileEvent
     """Return the method that caused a block of events (a run, or loading); empty if no method fits.
 
     Args:
-        symbols: The source of origins.
+        symbols: Maps events to their origins.
         block: Name of the block. edgecore writes `Execute METHOD` if a program has several methods.
         events: The events of the block.
     """

@@ -75,7 +75,7 @@ class TraceEvent:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """A run of a method, or other events such as loading. `events` are in the order of time, outer before nested."""
+    """A run of a method, or other events such as loading. `events` are in chronological order, outer before nested."""
 
     name: str
     method: str
@@ -100,7 +100,7 @@ class Trace:
     """The blocks of an ETDump, of edgecore or ExecuTorch.
 
     Attributes:
-        runs: The runs of methods, in the order of time.
+        runs: The runs of methods, in chronological order.
         others: The other blocks, such as loading.
 
     Example:
@@ -111,7 +111,7 @@ class Trace:
 
     def __init__(self, etdump: ETDump, symbols: Symbols | None = None) -> None:
         self._symbols: Symbols = symbols or NoSymbols()
-        # block with equal names and events -> its method and the origins of its events
+        # names and events of a block -> its method and the origins of its events
         self._shapes: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}
         self._meanings: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {}  # method -> event -> meaning
         with garbage_kept():
@@ -156,7 +156,7 @@ class Trace:
         write_file(path, write_etdump(ETDump(0, [block.data for block in blocks])))
 
     def _block(self, run: RunData) -> Run:
-        """Convert a block (a run, or loading); find the origins of events that many blocks repeat only once."""
+        """Convert a block (a run, or loading). Look up the origins only once for blocks with equal names and events."""
         events = [event.profile_event for event in run.events if event.profile_event]
         keys = [
             (e.name, e.instruction_id, e.delegate_debug_id_int, e.delegate_debug_id_str, e.delegate_debug_metadata)
@@ -192,7 +192,7 @@ class Trace:
 
 
 def _place(event: TraceEvent) -> tuple[int, int]:
-    """Return a sort key: by start time; of events with equal start, the outer one first."""
+    """Return a sort key: events are sorted by start time, and an outer event precedes a nested one with equal start."""
     return event.start, _ORDER.get(event.kind, 3)
 
 

@@ -63,7 +63,7 @@ class SNRComparator(NumericalComparatorBase):
     """Signal to noise ratio in dB."""
 
     def element_compare(self, a: Any, b: Any) -> float:
-        """Return the ratio of the power of `a` to the power of the difference, in dB; infinite if they are equal.
+        """Return the ratio of `a`'s power to the power of the difference, in dB; infinite if `a` equals `b`.
 
         Infinite elements of `a` do not count as power; if one of them differs, the difference is infinite.
         """

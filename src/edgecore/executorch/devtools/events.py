@@ -1,4 +1,4 @@
-"""Group the runs of an ETDump with equal events into blocks, as ExecuTorch's Inspector does."""
+"""Group an ETDump's runs into blocks of runs with equal events, as ExecuTorch's Inspector does."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Event:
         delegate_debug_identifier: The identifier that the delegate gave it.
         debug_handles: Debug handles of these operators: one, or a list.
         num_outputs: Number of outputs of a delegate's call.
-        stack_traces: Lines of code by the name of the node.
-        module_hierarchy: Modules by the name of the node: key to (path, class).
+        stack_traces: Name of a node -> the lines of code that made it.
+        module_hierarchy: Name of a node -> the modules that contain it, as key -> (path, class).
         is_delegated_op: True inside a delegate; None if the event has neither times nor values.
         delegate_backend_name: Id of the backend.
         debug_data: Recorded values; None for a value that the debug buffer lacks.
@@ -253,7 +253,7 @@ def _is_output(event: DebugEvent) -> bool:
 
 
 def _signatures(run: RunData) -> dict[Signature, Sample]:
-    """Return the events of a run by signature (instruction, name, ids); only the last event of each signature."""
+    """Map each signature in a run (instruction, signature of the times, signature of the values) to its last event."""
     by_operation: dict[Signature, tuple[list[ProfileEvent], list[DebugEvent]]] = {}
     for event in run.events:
         recorded = event.profile_event or event.debug_event

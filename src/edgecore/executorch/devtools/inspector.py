@@ -69,7 +69,7 @@ class Inspector:
         """Read an ETDump.
 
         Args:
-            etdump_path: Path of the ETDump, or of records of firmware with `program`.
+            etdump_path: Path of the ETDump, or of firmware's trace records, which need `program`.
             etdump_data: The ETDump itself, instead of its path.
             etrecord: ETRecord that the compiler made: its path, its content, or the result of `get_etrecord`.
             source_time_scale: Unit of the times in the file.
@@ -80,7 +80,7 @@ class Inspector:
             delegate_time_scale_converter: Converts a time that a delegate measured; its arguments are the event's name
                 and the time. By default such times are converted like all others.
             enable_module_hierarchy: Without effect. Each event always has the modules of its operators.
-            reference_graph_name: Name of the graph of the record that operators are read from.
+            reference_graph_name: Name of the graph in the ETRecord from which operators are read.
             program: The `.pte` that ran: path or bytes. Its metadata replace an ETRecord. If both are given, the
                 ETRecord is used.
             method: Method whose graphs and values are read from the ETRecord; by default "forward", or the first. A run
@@ -88,7 +88,7 @@ class Inspector:
             buffer_path: Another name of `debug_buffer_path`.
 
         Raises:
-            ValueError: Neither or both of path and data were given; or the ETRecord lacks the method or the graph.
+            ValueError: Neither or both of path and data were passed, or the ETRecord lacks the method or the graph.
             RuntimeError: One unit is cycles and the other is not.
             FormatError: A file is damaged, or of another kind.
         """

@@ -44,7 +44,7 @@ def load_graph(graph: Graph) -> ExportedProgram:
         for node in all_nodes(content["graph_module"]["graph"]):
             lists = [output for output in node["outputs"] if "as_tensors" in output]
             if node["target"].startswith("torch.ops.higher_order.") and lists:
-                node["is_hop_single_tensor_return"] = True  # torch then reads the list of outputs as one result
+                node["is_hop_single_tensor_return"] = True  # makes torch read the list of outputs as one result
         text = json.dumps(content).replace("executorch.exir.dialects.edge.ops.", "torch.ops.")
         parts = (graph.state_dict, graph.constants, graph.example_inputs)
         program = deserialize(SerializedArtifact(text.encode(), *parts))
@@ -86,7 +86,7 @@ def numeric_gap(
         inspector: The inspector to set in the comparator.
 
     Returns:
-        A row with the keys `COLUMNS` for each operator that has a value, or group of operators computed together.
+        A row with the keys `COLUMNS` for each operator, or group of operators computed together, with a value.
 
     Raises:
         ValueError: The record has no inputs or weights, the graph does not take the inputs, or the distance is unknown.

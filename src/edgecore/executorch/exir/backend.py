@@ -71,7 +71,7 @@ class NamedDataStore:
 
 @dataclass(frozen=True)
 class _ScriptResult(PreprocessResult):
-    """The result of a script's backend, with the entry `_delegate_info_meta` of `LoweredBackendModule.meta`."""
+    """The result of a script-defined backend, with the entry `_delegate_info_meta` of `LoweredBackendModule.meta`."""
 
     _delegate_info_meta: Any = None
 
@@ -147,7 +147,10 @@ _backends: dict[str, type[BackendDetails]] = {}
 
 
 def __getattr__(name: str) -> Any:
-    """Return the function that makes the compiler of the script's backend `name`: `BackendInfo.compiler` names it."""
+    """Return the function that makes the compiler of the backend `name`, which a script defines.
+
+    `BackendInfo.compiler` contains the name of this function.
+    """
     if name not in _backends:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     details = _backends[name]
@@ -157,11 +160,11 @@ def __getattr__(name: str) -> Any:
 
 
 class _NoOptions(BaseModel):
-    """The options of a script's backend: none, since it has compile specs."""
+    """A backend that a script defines has no options; it takes compile specs instead."""
 
 
 class _Compiler:
-    """The compiler of a backend that a script defines. It passes copies of programs, which the backend may edit."""
+    """The compiler of a backend that a script defines. The backend may edit its programs, which are copies."""
 
     Options = _NoOptions
 

@@ -1,4 +1,4 @@
-"""ExecuTorch's settings of lowering (`EdgeCompileConfig`), and of the last passes and the file."""
+"""ExecuTorch's settings: `EdgeCompileConfig` for lowering, `ExecutorchBackendConfig` for making the file."""
 
 from __future__ import annotations
 

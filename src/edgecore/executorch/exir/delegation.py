@@ -39,7 +39,7 @@ class DelegationInfo:
         )
 
     def rows(self) -> list[tuple[str, int, int]]:
-        """Return a row (operator, number of nodes in delegates, of other nodes) for each operator, then the totals."""
+        """Return (operator, number of nodes in delegates, number of other nodes) for each operator, then the totals."""
         rows = sorted((row.op_type, row.delegated, row.non_delegated) for row in self.delegation_by_operator.values())
         return [*rows, ("Total", self.num_delegated_nodes, self.num_non_delegated_nodes)]
 
@@ -166,8 +166,8 @@ class DelegateMappingBuilder:
         """Add an operation.
 
         Args:
-            nodes: The node that it computes, or several; instead of `handles`.
-            handles: The debug handle of the node, or several; None among them is left out.
+            nodes: The node or nodes that the operation computes; pass either these or `handles`.
+            handles: The debug handle or handles of these nodes. None in a list is left out.
             identifier: The delegate's name for the operation; None if identifiers are generated.
 
         Returns:

@@ -1,4 +1,4 @@
-"""`GroupBasedPartitioner`: partitions in which given groups of nodes stay together, as scripts of ExecuTorch use it.
+"""`GroupBasedPartitioner`, for scripts of ExecuTorch: keeps the nodes of each given group in one partition.
 
 A set of nodes is a bit mask: bit i stands for the node at position i of the graph.
 """
@@ -25,7 +25,7 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
         graph_module: The graph.
         operator_support: Tells which nodes are supported; an unsupported node is in no partition, even in a group.
         allows_single_node_partition: Also propose partitions of a single operator.
-        non_compute_ops: Qualified names of operators that, like those in `NON_COMPUTE`, do not justify a partition.
+        non_compute_ops: Qualified names of operators that do not justify a partition, in addition to `NON_COMPUTE`.
         allowed_single_node_partition_ops: Qualified names of operators that may be the only operator of a partition.
         node_groups: The groups.
 
@@ -55,7 +55,7 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
             raise ValueError(f"Node {twice} exists in multiple groups.")
 
     def propose_partitions(self) -> list[Partition]:
-        """Merge groups and single nodes into partitions that no path leaves and re-enters, from the graph's end.
+        """Merge groups and single nodes into partitions that no path leaves and re-enters. Begin at the graph's end.
 
         Returns:
             The partitions.
@@ -154,7 +154,7 @@ class _Reach:
         return not before & after & ~bits
 
     def join(self, bits: int) -> int:
-        """Join the nodes of a set: a predecessor or successor of one of them becomes one of all. Return the set."""
+        """Treat the nodes of a set as one node, with the predecessors and successors of all of them. Return the set."""
         before, after = self._around(bits)
         for index in _positions(before | bits):
             self.after[index] |= after | bits

@@ -85,7 +85,7 @@ def get_lowered_backend_modules(graph_module: GraphModule) -> list[LoweredBacken
 
 
 def get_control_flow_submodules(graph_module: GraphModule) -> list[tuple[str, GraphModule, Node]]:
-    """List the branches and loop bodies of a graph, without nested ones, as (name, graph, control-flow node)."""
+    """List the branches and loop bodies of a graph as (name, graph, control-flow node); omit nested ones."""
     return _submodules(graph_module, COND, MAP, SCAN)
 
 

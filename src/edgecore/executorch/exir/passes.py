@@ -103,7 +103,7 @@ def flat(passes: Any) -> list[Any]:
     """Flatten nested lists of passes. A single pass gives a list of one, and None an empty list.
 
     Raises:
-        CompileError: An object is not a pass, such as a partitioner.
+        CompileError: An object, such as a partitioner, is not a pass.
     """
     if isinstance(passes, (PassBase, NamedPass)):
         return [passes]

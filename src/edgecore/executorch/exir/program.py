@@ -41,7 +41,7 @@ class ExecutorchProgramManager(FinishedProgram):
 
     @property
     def executorch_program(self) -> fmt.Program:
-        """The tables of the program, by the schema's names, with weights and blobs inside instead of in segments."""
+        """The tables of the program under the schema's names. Weights and blobs are in the tables, not in segments."""
         return self.pte.inline()
 
     def dump_executorch_program(self, verbose: bool = False, out: TextIO | None = None) -> None:
@@ -60,17 +60,17 @@ class ExecutorchProgramManager(FinishedProgram):
 
     @property
     def delegate_map(self) -> DelegateMap:
-        """Method name -> index of the call of a delegate -> its backend id and the debug handles of its operations."""
+        """Method name -> instruction index of a delegate call -> backend id, and debug handles of the operations."""
         return _by_index(self._maps()[1])
 
     @property
     def instruction_id_to_num_outs_map(self) -> dict[str, dict[int, int]]:
-        """Method name -> index of the call of a delegate -> its number of outputs."""
+        """Method name -> instruction index of a delegate call -> the number of outputs of the call."""
         return _by_index(self._maps()[2])
 
     @property
     def delegate_outputs(self) -> dict[str, list[int]]:
-        """Method name -> number of outputs of each call of a delegate."""
+        """Method name -> number of outputs of each delegate call."""
         return delegate_outputs(self.programs)
 
     def _maps(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The instructions of a file as text, for `ExecutorchProgramManager.dump_executorch_program`."""
+"""Format the instructions of a file for `ExecutorchProgramManager.dump_executorch_program`."""
 
 from __future__ import annotations
 

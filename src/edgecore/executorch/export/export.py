@@ -389,8 +389,9 @@ def export(
         export_recipe: The settings; by default no quantization and no backend.
         name: Name of the session.
         dynamic_shapes: As for `torch.export.export`, or a mapping from names of methods to such shapes.
-        constant_methods: Additional methods that return a constant: its value, or a function that returns it.
-        artifact_dir: The folder of `save_to_pte`.
+        constant_methods: Additional methods that return a constant: name -> the value, or a function that
+            returns the value.
+        artifact_dir: The folder into which `save_to_pte` writes.
         generate_etrecord: Keep the programs for `get_etrecord`.
 
     Returns:

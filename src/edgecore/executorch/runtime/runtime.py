@@ -176,10 +176,10 @@ class Method:
             kwargs: More arguments by the names of `forward`'s parameters.
 
         Returns:
-            All outputs in order: torch tensors and numbers.
+            All outputs, in the order of the method's signature: torch tensors and numbers.
 
         Raises:
-            ExecutionError: The arguments are not those with which the model was exported, an input does not fit, or a
+            ExecutionError: The model was exported with other arguments, an input does not fit, or a
                 kernel or a backend failed.
             TypeError: `inputs` is neither a list nor a tuple.
         """

@@ -41,10 +41,10 @@ class LoweredBackendModule(torch.nn.Module):
 
 
 def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgram, list[LoweredBackendModule]]:
-    """Return a copy of a program whose delegates torch can serialize, and these delegates.
+    """Copy a program so that torch can serialize its delegates; return the copy and these delegates.
 
-    A program without delegates is not copied. As in ExecuTorch, the debug handles of the calls of delegates follow the
-    handles of all other nodes.
+    A program without delegates is not copied. As in ExecuTorch, delegate calls get their debug handles after all other
+    nodes.
     """
     if not delegate.delegates(program):
         return program, []
@@ -64,7 +64,7 @@ def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgr
 
 
 def _handles(program: ExportedProgram) -> set[int]:
-    """Return the debug handles of a program's nodes, also of the nodes in delegates."""
+    """Return the debug handles of a program's nodes, including nodes in delegates."""
     programs = (program, *(lowered.original_module for _, lowered in delegate.delegates(program)))
     nodes = (node for part in programs for node in all_calls(part.graph_module))
     return {handle for node in nodes if not delegate.is_delegate_call(node) for handle in handles_of(node)}
@@ -78,7 +78,7 @@ def inner_graphs(node: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def all_nodes(graph: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the nodes of a serialized graph, also the nodes of branches and loops."""
+    """Yield the nodes of a serialized graph, including nodes of branches and loops."""
     for node in graph["nodes"]:
         yield node
         for inner in inner_graphs(node):
@@ -96,7 +96,7 @@ def list_results(graph: dict[str, Any]) -> None:
 def write_delegates(
     graph: dict[str, Any], modules: list[LoweredBackendModule], serialize: Serialize, weights: bool
 ) -> None:
-    """Write each delegate's module as JSON into its call in a serialized graph; with `weights`, also its named data."""
+    """In a serialized graph, write each delegate's module as JSON into its call; with `weights`, add its named data."""
     by_text = {f"{module.module_name}-{module.backend_id}": module for module in modules}
     for node in all_nodes(graph):
         if node["target"] == "torch.ops.higher_order.executorch_call_delegate":
@@ -108,7 +108,7 @@ def write_delegates(
 
 
 def read_delegates(program: ExportedProgram, load: Load) -> None:
-    """Replace the JSON in each call of a delegate, which torch has loaded as text, by the delegate itself.
+    """In each delegate call, replace the JSON, which torch has loaded as a string, by the delegate itself.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError: The JSON is damaged.
@@ -145,7 +145,7 @@ def _text(module: LoweredBackendModule, serialize: Serialize, weights: bool) -> 
     original = serialize(module.original_module)
     program = json.loads(original.program)
     for entry in program["graph_module"]["module_call_graph"]:
-        if entry["signature"]:  # drop names, which a reader that renames inputs could not find
+        if entry["signature"]:  # drop the names: a reader that renames inputs could not find them
             entry["signature"] |= {"inputs": [], "outputs": []}
     content = {
         "backend_id": module.backend_id,

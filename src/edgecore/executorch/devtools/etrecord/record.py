@@ -137,7 +137,7 @@ class ETRecord:
         """Add the instruction maps of the finished program; for a `BundledProgram`, also its inputs and outputs.
 
         Raises:
-            CompileError: The bundled program was made of a file, not of a program.
+            CompileError: The bundled program was made from a file, not from a program.
             RuntimeError: There is a finished program already.
         """
         if self._maps is not None:
@@ -157,7 +157,7 @@ class ETRecord:
         """Add more programs under names that the caller chooses: exported programs, or managers of edge programs.
 
         Raises:
-            ValueError: A name is one that the file uses itself.
+            ValueError: A name is reserved for the file's own entries.
         """
         for name, program in extra_recorded_export_modules.items():
             if any(reserved in name for reserved in _RESERVED):
@@ -220,7 +220,7 @@ class ETRecord:
 
         Args:
             path: Path of the file, or an open binary file.
-            weights: Also write the weights, including the delegates'. Only running the graphs needs them: for the
+            weights: Also write the weights, including the delegates'. They are needed only to run the graphs: for the
                 numeric gap, or to call `get_exported_program().module()`. By default they are written if there are
                 representative inputs.
 
@@ -251,7 +251,7 @@ def generate_etrecord(
             (`copy.deepcopy`) that was made before `to_executorch` changed it.
         executorch_program: The finished program; a `BundledProgram` also gives its inputs and outputs.
         exported_program: The program before lowering.
-        extra_recorded_export_modules: Other programs by names of their own.
+        extra_recorded_export_modules: Other programs, by names that the caller chooses.
         weights: As for `ETRecord.save`. ExecuTorch always writes them.
 
     Raises:
@@ -279,7 +279,7 @@ def _by_method(programs: Programs | EdgeProgramManager) -> dict[str, ExportedPro
 
 
 def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, ExportedProgram]) -> dict[str, Any]:
-    """Reduce `delegate_map` to the operations whose values are comparable with the values of their last nodes.
+    """Keep only the operations of `delegate_map` whose values can be compared with the values of their last nodes.
 
     If several operations compute a node, such as a layout copy and a convolution, only the last one has the node's
     value. Operations that quantize report floating-point values, but their nodes have integers.
@@ -312,7 +312,7 @@ def _saved(value: Any) -> bytes:
 
 
 def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[str, str] | None = None) -> Graph:
-    """Serialize a program; `sources` maps names of nodes to the equal nodes of the exported program."""
+    """Serialize a program; `sources` maps a node's name to the equal node of the exported program."""
     from edgecore.ir.torch_compat import serialize
 
     program, modules = with_serializable_delegates(program)
@@ -411,7 +411,7 @@ def _origin(name: str) -> dict[str, Any]:
 def instruction_maps(pte: fmt.PteFile, outputs: Mapping[str, Sequence[int]]) -> Maps:
     """Return the maps from instructions to debug handles, delegates and numbers of outputs, by method.
 
-    An operation of a delegate that has no name, but the number 12, has the key `[12]`: ExecuTorch looks for this text
+    A delegate's operation that has the number 12 but no name gets the key `[12]`: ExecuTorch looks for this text
     in the event's id, such as `Conv2d [12]`.
     """
     meta = fmt.get_meta(pte) or fmt.Meta()
@@ -439,7 +439,7 @@ def instruction_maps(pte: fmt.PteFile, outputs: Mapping[str, Sequence[int]]) -> 
 
 
 def delegate_outputs(programs: Mapping[str, ExportedProgram]) -> dict[str, list[int]]:
-    """Return the number of outputs of each call of a delegate, by method."""
+    """Return the number of outputs of each delegate call, by method."""
     return {name: [len(node.meta["val"]) for node, _ in delegates(program)] for name, program in programs.items()}
 
 

@@ -36,7 +36,7 @@ def _writes(node: Node) -> bool:
 
 
 def _numbers(program: ExportedProgram, known: dict[Any, int]) -> dict[Node, int]:
-    """Number nodes so that nodes of equal value have equal numbers, even in different programs that share `known`."""
+    """Number nodes so that nodes of equal value have equal numbers, even across programs if they share `known`."""
     numbers: dict[Node, int] = {}
     specs = iter(program.graph_signature.input_specs)
     for node in program.graph.nodes:
@@ -47,7 +47,7 @@ def _numbers(program: ExportedProgram, known: dict[Any, int]) -> dict[Node, int]
             if spec.kind == InputKind.USER_INPUT:
                 key = spec.arg.name
             elif tensor is not None:
-                key = id(tensor)  # programs share their weights
+                key = id(tensor)  # both programs hold the same tensor objects as weights
         elif node.op == "call_function":
             arguments = map_arg((node.args, node.kwargs), lambda argument: ("node", numbers[argument]))
             key = (node.target, repr(arguments))

@@ -46,7 +46,7 @@ class EdgeProgramManager(edge_program.EdgeProgramManager):
 
         Operators that `compile_config` allows may be in the results, too.
         """
-        # This manager shares the programs with the first one; `transform` copies them before passes edit them.
+        # `allowing` shares the programs with `self`; `transform` copies them before passes edit them.
         allowing = self.of(self)
         allowing._allowed = {*self._allowed, *(compile_config or EdgeCompileConfig()).allowed}
         return super(EdgeProgramManager, allowing).transform(on_graphs(passes))
