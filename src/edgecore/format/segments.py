@@ -63,7 +63,7 @@ class Segment:
 
 
 def without_shared(segments: Iterable[Segment]) -> list[Segment]:
-    """Return the segments except named data that is a part of the constants' segment, so that each byte counts once."""
+    """Drop segments of named data that lie inside the constants' segment, so that totals count each byte once."""
     every = list(segments)
     constants = [(segment.offset, segment.offset + segment.size) for segment in every if segment.kind == "constants"]
 
@@ -129,7 +129,7 @@ def align(value: int, alignment: int) -> int:
 
 
 def parts(buffer: Buffer) -> Iterator[memoryview]:
-    """Yield a buffer in parts of some megabytes; after use, give the pages of a `MappedFile` back to the system."""
+    """Yield a buffer in pieces of a few megabytes; let the system drop the pages of each piece of a `MappedFile`."""
     view = memoryview(buffer)
     view = view.cast("B") if view.nbytes else memoryview(b"")
     for start in range(0, len(view), _PART):
@@ -148,7 +148,7 @@ def write_chunks(chunks: Iterator[Buffer], file: BinaryIO) -> int:
 
 
 class SegmentReader:
-    """Reads the segments of a file, which are in its bytes `base` to `end`, and records the use of each."""
+    """Reads the segments in the bytes `base` to `end` of a file, and records the use of each segment."""
 
     def __init__(self, view: memoryview, segments: Sequence[DataSegment], base: int, end: int) -> None:
         self.base = base

@@ -162,7 +162,7 @@ def verify_ptd(ptd: PtdFile) -> list[Violation]:
 def verify_cases(bpte: BpteFile, pte: PteFile) -> list[Violation]:
     """Verify that the test cases of a bundled program match its program `pte`.
 
-    The names of the methods are compared, and the number, dtypes and shapes of inputs and expected outputs.
+    Compares the names of the methods, and the number, dtypes and shapes of the inputs and expected outputs.
     """
     plans = {plan.name: plan for plan in pte.program.execution_plan}
     findings = []

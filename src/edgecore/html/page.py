@@ -46,7 +46,7 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
               "handles", "node", "calls", "ns", "min", "max" and "rest", averaged over the runs. Without times: "name",
               "operator", "module", "backend", "line", "node", "partition", "shape" and "why".
             - "operatorTable": a result of `table` whose rows are the operators.
-            - "timeline": rows of an operator's index or -1, start, length, level, and a text if the index is -1.
+            - "timeline": rows [index of the operator, start, length, level]; if the index is -1, a text follows.
             - "memory": results of `arena`. "tables": results of `table`.
             - "accuracy": "rows" with "module", "operator", "line", "backend", "local" and "accumulated" (dB; None for
               equal values, -1000 for NaN), "wrong" and "why"; "culprit": index of the first row that is wrong, or None;

@@ -112,8 +112,8 @@ def _representable(val: torch.Tensor) -> torch.Tensor:
 def dense(val: Any) -> Any:
     """Give the result of a view (a tensor or a list of tensors) the strides of its copy variant.
 
-    `contiguous()` is not enough: it keeps any stride of a dim of size 1, from which PyTorch's convolutions derive the
-    dim order of their result.
+    `contiguous()` is not enough: it keeps the strides of dims of size 1, and PyTorch's convolutions derive the dim
+    order of their result from them.
     """
     if isinstance(val, (list, tuple)):
         return [dense(item) for item in val]
@@ -233,9 +233,9 @@ def _expression(size: Any) -> Any:
     return size if isinstance(size, int) else size.node.expr
 
 
-@cache  # cached, because stack traces repeat few paths, and pathlib takes microseconds for each
+@cache  # # cached, because stack traces repeat the same few paths, and pathlib takes microseconds for each path
 def is_inside_torch(path: str) -> bool:
-    """Return True if a source file belongs to the package torch; torchvision does not."""
+    """Return True if a source file is in the package torch itself, not in torchvision or another package."""
     return Path(path).is_relative_to(_TORCH)
 
 

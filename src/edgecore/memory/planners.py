@@ -34,7 +34,7 @@ def greedy(specs: Sequence[TensorSpec], alignment: int) -> int:
 
 
 def best_fit(specs: Sequence[TensorSpec], alignment: int) -> int:
-    """Place the tensors in five orders, in the first or the tightest gap that fits; use the smallest arena."""
+    """Try five orders of placement, each with the first and with the tightest gap that fits; use the smallest arena."""
     problem = _Problem(specs, alignment)
     return problem.apply(problem.best_order()[1])
 

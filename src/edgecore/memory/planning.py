@@ -48,7 +48,7 @@ class MemoryPlan:
 
     @property
     def sizes(self) -> list[int]:
-        """The arena sizes by number of the arena, as in the file's `non_const_buffer_sizes`; entry 0 is unused."""
+        """The size of each arena, by memory id, as in the file's `non_const_buffer_sizes`; entry 0 is unused."""
         return [self.arenas.get(index, 0) for index in range(max(self.arenas, default=0) + 1)]
 
 
@@ -223,7 +223,7 @@ class _Lifetimes:
         self.planned = [spec for spec in first if spec not in unplanned]
 
     def uses(self) -> dict[TensorSpec, int]:
-        """For each tensor with its own memory, count the nodes that write or read it or its aliases."""
+        """For each tensor with its own memory, count the nodes that read or write the tensor or one of its aliases."""
         count: dict[TensorSpec, int] = defaultdict(int)
         for node in self.order:
             for accessed in (node, *node.all_input_nodes):

@@ -99,7 +99,7 @@ class TensorSpec:
 
 
 def assign_specs(program: ExportedProgram) -> None:
-    """Set the tensor specs in `meta["spec"]` of all nodes with tensor results; a getitem has the spec of its result."""
+    """Set `meta["spec"]` of all nodes with tensor results; a `getitem` has the tensor spec of what it reads."""
     _assign(program.graph_module, Bounds(program), {})
 
 
@@ -140,8 +140,9 @@ def _assign_written(node: Node) -> None:
 def _assign_bodies(node: Node, bounds: Bounds) -> None:
     """Assign tensor specs in the bodies of a control-flow node, so that values of the body share memory with the node.
 
-    A carried input of a loop body shares the spec of the node's result, and a captured input its operand's spec; a
-    slice of a scanned tensor has its own memory. The branches of `cond` compute directly into the results of the node.
+    A carried input of a loop body shares the spec of the node's result, and a captured input shares the spec of its
+    operand. A slice of a scanned tensor has its own memory. The branches of `cond` compute directly into the results of
+    the node.
     """
     flow = control_flow(node)
     for body in flow.bodies:

@@ -74,7 +74,7 @@ def run_through_delegates(
 
 
 def first(result: Any) -> Any:
-    """Return a single result, or the first of several results, which a recurrent layer has for example."""
+    """Return the result of a node, or the first if there are several, as in a recurrent layer."""
     return result[0] if isinstance(result, (tuple, list)) and result else result
 
 

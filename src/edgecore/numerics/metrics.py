@@ -114,7 +114,7 @@ def _of_errors(equal: Difference, error: torch.Tensor, scale: float) -> Differen
 
 
 def _measure_scaled(want: torch.Tensor, got: torch.Tensor, equal: Difference) -> Difference:
-    """Measure values of which some are infinite or NaN, or whose difference or squared difference overflows."""
+    """Measure values that have infinite or NaN elements, or whose difference or squared difference overflows."""
     want, got = want.double(), got.double()
     same = _same(want, got)
     finite = want.isfinite() & got.isfinite()
@@ -155,7 +155,7 @@ def magnitude(value: torch.Tensor) -> float:
 
 
 def comparable(value: torch.Tensor) -> torch.Tensor:
-    """Convert to a real float32 or float64 tensor: complex numbers to two parts, integers exactly if possible."""
+    """Convert to real float32 or float64: split complex numbers into two parts, and keep integers exact if possible."""
     value = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
     if value.dtype in (torch.float32, torch.float64):
         return value.detach()

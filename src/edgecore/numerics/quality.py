@@ -116,8 +116,7 @@ class Quantized:
 
 
 def layer_qualities(quantized: Quantized, method: str = "forward") -> list[LayerQuality]:
-    """Measure the accuracy loss of each operator call, in one run of the float program and one of the quantized
-    program.
+    """Measure the accuracy loss of each operator call, from one run of each of the two programs.
 
     Some calls are left out: calls that only move data, calls whose result is not a float tensor or is all zeros, and
     calls that the original program does not have.
@@ -215,11 +214,11 @@ def _counterparts(original: GraphModule, program: GraphModule, names: Mapping[st
 
 
 class FloatReference:
-    """The original program of a quantized one, prepared to run on several samples.
+    """The float program from which a quantized program was made, prepared to run on several samples.
 
     Args:
         quantized: The two programs.
-        nodes: Names of nodes of the quantized program whose values in the original program `run` returns.
+        nodes: Names of nodes of the quantized program; `run` returns their values in the original program.
     """
 
     def __init__(self, quantized: Quantized, nodes: Collection[str]) -> None:
@@ -258,8 +257,8 @@ class _Ratios:
     """Records in `ratios` the SQNR in dB of each node of the quantized program whose float result has a signal.
 
     `values` has the float program's results, by node name. A quantized result is compared after its dequantization.
-    `single` collects the nodes whose quantized result is one number in all elements, unlike the float result. Results
-    are rounded to `dtype`, as on the device.
+    `single` collects the nodes whose quantized result has equal elements, although the elements of the float result
+    differ. Results are rounded to `dtype`, as on the device.
     """
 
     def __init__(

@@ -127,7 +127,7 @@ def feeds_convolution(node: Node) -> bool:
 
 
 def choose_by_row(x: torch.Tensor, dtype: torch.dtype, has_images: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return scales and zero points [..., 1] for each row of x (last dim), or equal ones for all rows of an image."""
+    """Return scales and zero points [..., 1] of the rows of x (last dim); with `has_images`, of whole images."""
     if not has_images:
         return library.choose_qparams_per_token_asymmetric(x, dtype)  # type: ignore[no-any-return]
     of_images = library.choose_qparams_per_token_asymmetric(x.flatten(1), dtype)

@@ -18,7 +18,7 @@ from edgecore.partition.protocol import REFUSED, TAG, PartitionResult
 
 
 def claimable_buffers(program: ExportedProgram) -> list[MutableBuffer]:
-    """List the mutable buffers that a partitioner may claim after it has set its tags: those that a tagged node uses.
+    """List the mutable buffers that a tagged node uses, which a partitioner may claim after it has set its tags.
 
     If nodes outside of the backend use a claimed buffer, edgecore refuses the claim and reports the reason. Then it
     calls the partitioner again, and this function omits the buffer.
@@ -66,7 +66,7 @@ def _user(node: Node) -> str:
 
 @dataclass
 class Claims:
-    """The decisions about claims: requests of partitioners that their backend keep the state of a mutable buffer.
+    """The decisions about claims. With a claim, a partitioner asks that its backend keep the state of a mutable buffer.
 
     Attributes:
         granted: Qualified names of the buffers whose state the backend will keep.

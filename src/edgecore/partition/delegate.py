@@ -284,7 +284,7 @@ def _partitions(program: ExportedProgram, answer: _Answer) -> list[_Partition]:
 
 
 def _copy_nodes(program: ExportedProgram, copied: Mapping[str, Sequence[str]]) -> None:
-    """Copy nodes for each further partition that reads them; copy users first, so that their copies read the copies."""
+    """Copy nodes for each further partition that reads them; copy users first, so that their copies are users, too."""
     with edit(program) as graph_module:
         for node in reversed([node for node in graph_module.graph.nodes if node.name in copied]):
             for tag in copied[node.name]:

@@ -79,7 +79,7 @@ class PartitionDiagnostics:
     def refuse(
         self, backend: str, buffers: Sequence[str], nodes: Sequence[Node], error: Exception, required: bool = False
     ) -> None:
-        """Record that a backend failed on a partition with mutable buffers, so that it does not get the buffers; warn.
+        """Record that a backend failed on a partition with mutable buffers and does not get these buffers; warn.
 
         Args:
             backend: Its id.

@@ -1,4 +1,4 @@
-"""A base class, with ExecuTorch's names of methods, for passes that interpret a graph node by node."""
+"""A base class for passes that interpret a graph node by node. Its methods have the names of ExecuTorch's class."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ _RESERVED: WeakValueDictionary[int, _Reserved] = WeakValueDictionary()
 
 
 def lazy_constant(shape: Sequence[int], dtype: torch.dtype, pieces: Pieces) -> torch.Tensor:
-    """Make a constant whose bytes are requested, in pieces, when the file is made, without memory for all of them.
+    """Make a constant whose bytes are requested in pieces when the file is made, and are never in memory all at once.
 
     Use it as a parameter or buffer of the module to compile. `to_executorch` calls the function once, and keeps the
     bytes in a temporary file (in the folder of the environment variable TMPDIR) until the program is saved. If a
@@ -81,7 +81,7 @@ def lazy_constant(shape: Sequence[int], dtype: torch.dtype, pieces: Pieces) -> t
 
 
 def _pending(tensor: torch.Tensor) -> _Reserved | None:
-    """Return the memory of a lazy constant if `tensor` is one, or a view of one, and is not loaded; otherwise None."""
+    """If `tensor` is a lazy constant that is not loaded, or a view of one, return its address range; otherwise None."""
     if not _RESERVED or type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type != "cpu":
         return None
     reserved = _RESERVED.get(tensor.untyped_storage().data_ptr())

@@ -81,7 +81,7 @@ class CapabilityPartitioner:
         self.inside_only = inside_only
 
     def ops_to_not_decompose(self, exported_program: ExportedProgram) -> tuple[Sequence[OpOverload], Preserve | None]:
-        """Return the operators to keep undecomposed, and a function that is True for calls to keep, or None for all."""
+        """Return the operators to keep undecomposed, and a function that selects the calls to keep, or None for all."""
         return self._ops_to_not_decompose, self.preserve and self.preserve(exported_program)
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:

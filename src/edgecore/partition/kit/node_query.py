@@ -16,7 +16,7 @@ Query = TypeVar("Query", bound="NodeQuery")
 
 
 class NodeQuery:
-    """Facts about one call (fx node) of a program for constraints, such as whether an argument is constant.
+    """Facts about one call (fx node) of a program that constraints check, such as whether an argument is constant.
 
     Attributes:
         node: The call.

@@ -108,15 +108,15 @@ class OperatorTable(Generic[Lower]):
         return lambda node: NodeQuery(node, constants, is_decomposed)
 
     def unsupported_reasons(self, program: ExportedProgram, *, is_decomposed: bool = True) -> UnsupportedReason:
-        """Return the function that gives the reason why the table does not support a call of `program`, or None."""
+        """Return a function that gives the reason why the table does not support a call in `program`, or None."""
         make_query = self.make_query(program, is_decomposed=is_decomposed)
         return lambda node: self.unsupported_reason(make_query(node))
 
     def unsupported_reason(self, query: NodeQuery) -> str | None:
         """Return the reason why the table does not support a call, or None.
 
-        It checks, in this order: the operator, the dtypes of its tensors, the common constraints, its row's
-        constraints.
+        Checks, in this order, the operator, the dtypes of the call's tensors, the common constraints, and the
+        constraints of the operator's row.
         """
         row = self.rows.get(query.node.target)
         if row is None:
@@ -140,7 +140,7 @@ class OperatorTable(Generic[Lower]):
         return "not among the backend's operators"
 
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
-        """Return the reason why a row does not support a tensor of a call: it is missing, or has another dtype."""
+        """Return the reason why a row does not support a value of a call: it is no tensor, or has another dtype."""
         for name, val in query.vals(except_arguments=row.any_dtype):
             if not isinstance(val, torch.Tensor):
                 return f"{name} is not a tensor"
@@ -174,7 +174,7 @@ class OperatorTable(Generic[Lower]):
             namespace: Accept only operators of this namespace, such as `aten`; any namespace if empty.
 
         Raises:
-            ValueError: The table has no operator of one of the names.
+            ValueError: One of the names is no operator of the table.
         """
         rows = [row for row in self.rows.values() if namespace in ("", row.target.namespace)]
         known = sorted({name for row in rows for name in row.names})
@@ -209,7 +209,7 @@ class OperatorTable(Generic[Lower]):
             inside_only: Identifies values that must not cross the border of a partition; None if there are none.
 
         Raises:
-            ValueError: The table has no operator of a name in `operators`.
+            ValueError: A name in `operators` is no operator of the table.
         """
         allowed = set(self.check_names(operators))
 
@@ -291,7 +291,7 @@ def integers_of_32_bits(query: NodeQuery) -> str | None:
 
 
 def _ends(query: NodeQuery, name: str, value: Any) -> tuple[int, int] | None:
-    """Return the smallest and largest integer in an argument; None if unknown, or if it is a size or position."""
+    """Return the smallest and largest integer in an argument; None if unknown, or for sizes and positions."""
     if type(value) is int:
         return (value, value) if name in _NUMBERS else None
     if not isinstance(value, Node) or not query.constants.has(value) or value.meta["val"].dtype != torch.int64:

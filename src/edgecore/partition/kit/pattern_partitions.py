@@ -1,4 +1,4 @@
-"""Partitions by operators and by patterns: helpers for partitioners that ExecuTorch's documentation shows."""
+"""Choose partitions by operators or patterns: helpers that ExecuTorch's documentation uses in its partitioners."""
 
 from __future__ import annotations
 
