@@ -233,7 +233,7 @@ def _expression(size: Any) -> Any:
     return size if isinstance(size, int) else size.node.expr
 
 
-@cache  # # cached, because stack traces repeat the same few paths, and pathlib takes microseconds for each path
+@cache  # cached, because stack traces repeat the same few paths, and pathlib takes microseconds for each path
 def is_inside_torch(path: str) -> bool:
     """Return True if a source file is in the package torch itself, not in torchvision or another package."""
     return Path(path).is_relative_to(_TORCH)

@@ -151,7 +151,7 @@ class ExportPass(PassBase):
     def call_size_operator(
         self, tensor_proxy: ProxyValue, dim: int, meta: NodeMetadata, *, edge_dialect: bool = False
     ) -> Any:
-        """Return the size of a dim as an argument: a number, or a call of `sym_size` if it is known only at run time.
+        """Return the size of a dim as an argument: a number, or a call of `sym_size` for a size known only at run time.
 
         `edge_dialect` has no effect, because edgecore's edge dialect has ATen's own operators.
         """
@@ -195,7 +195,7 @@ class ExportPass(PassBase):
         return self._fx("call_function", SCAN, (body, init, xs, additional_inputs), {}, meta)
 
     def _body(self, body: GraphModule, carried: Any, scanned: Any, captured: Any) -> GraphModule:
-        """Visit the body of `map` or `scan`. The slices that it receives have the fake values of its placeholders."""
+        """Visit the body of `map` or `scan`. Its slices get the fake values of the body's placeholders."""
         slices = [node.meta["val"] for node in placeholders(body)[len(carried) :][: len(scanned)]]
         visited: GraphModule = self.call_submodule(body, (*carried, *slices, *captured)).graph_module
         return visited
@@ -352,7 +352,7 @@ class _Copy:
 
 
 def _described(graph: Graph) -> list[Any]:
-    """Describe the computation of a graph by names of nodes, without `get_attr` nodes, to compare two graphs."""
+    """Describe the computation of a graph by the names of its nodes, except `get_attr` nodes, to compare two graphs."""
 
     def name(node: Node) -> str:
         return str(node.target) if node.op == "get_attr" else node.name

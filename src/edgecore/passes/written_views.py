@@ -105,7 +105,7 @@ def put_back(editor: Editor, view: Node, source: Node, new: Node) -> Node:
 
 
 def _put_part_back(editor: Editor, parts: Node, index: Any, source: Node, new: Node) -> Node:
-    """Write `new`, the content of one part that `split` or `unbind` returned, back into their input."""
+    """Write `new`, the content of one part that `split` or `unbind` returned, back into the tensor that was split."""
     if parts.target is aten.unbind.int:
         return editor.call(aten.select_scatter.default, source, new, argument(parts, "dim"), index)
     if parts.target not in _SPLITS:

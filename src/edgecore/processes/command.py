@@ -43,7 +43,7 @@ class Ended:
 
     @property
     def reason(self) -> str:
-        """The reason of a failure: the last line of stderr, else of stdout, else a text for the exit status."""
+        """The reason of a failure: the last line of stderr, else of stdout, else a description of the exit status."""
         return last_line(self.err) or last_line(self.out) or exit_text(self.status)
 
 
@@ -72,8 +72,8 @@ def run_command(
         stdin: The parts of its input, which another thread writes; by default empty.
         stdout: File that receives its stdout; `Ended.out` is then empty.
         err_bytes: Number of bytes at the end of stderr to keep; by default all.
-        folder: Its working directory; by default the one of this process.
-        environment: All its environment variables; by default this process's.
+        folder: Its working directory; by default the directory of this process.
+        environment: All its environment variables; by default the variables of this process.
 
     Raises:
         OSError: The command cannot be started.
@@ -128,7 +128,7 @@ def kill_family(process: subprocess.Popen[Any]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError), uninterrupted():
         started: list[int] = []
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGSTOP)  # it must not start others meanwhile
+            os.killpg(process.pid, signal.SIGSTOP)  # the leader must not start others meanwhile
             started = _descendants(process.pid)
         os.killpg(process.pid, signal.SIGKILL)
         for pid in started:

@@ -1,4 +1,4 @@
-"""Devices that run commands: over ssh, over adb, and this machine. A file with known content is not copied again."""
+"""Devices that run commands: over ssh, over adb, and this machine. A file that is already there is not copied again."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ class Device(ABC):
             environment: Additional environment variables.
 
         Raises:
-            EdgecoreError: The connection was lost, the device cannot run such a program or killed it, or time is over.
+            EdgecoreError: The connection was lost, the device cannot run such a program or killed it, or the time limit
+                is exceeded.
         """
         variables = "".join(f"{name}={shlex.quote(value)} " for name, value in (environment or {}).items())
         done = self._shell(variables + shlex.join(command), timeout)

@@ -115,7 +115,7 @@ def make_plan(
         with_kernels: True if the target runtime is `edgecore`: its own kernels are then the last backend, `kernels`.
 
     Raises:
-        CompileError: A backend does not have a recipe, a parameter or a value.
+        CompileError: A backend does not have the recipe or parameter, or does not accept a value.
     """
     supports = {
         name: dict(compiler.recipes()) if isinstance(compiler, QuantizingCompiler) else {}

@@ -80,7 +80,7 @@ def _weight(node: Any, axis: int, constants: Constants) -> _Weight | None:
 
 
 def _as_plain_weight(weight: torch.Tensor, groups: int) -> torch.Tensor:
-    """Return the weight [outputs, inputs / groups, ...] of the ordinary convolution equal to a transposed one."""
+    """Return the weight [outputs, inputs / groups, ...] of the ordinary convolution that equals a transposed one."""
     inputs, outputs, *kernel = weight.shape
     grouped = weight.reshape(groups, inputs // groups, outputs, *kernel).transpose(1, 2)
     return grouped.reshape(groups * outputs, inputs // groups, *kernel).flip(list(range(2, weight.dim())))

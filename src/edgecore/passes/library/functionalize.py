@@ -200,7 +200,7 @@ class _Functionalization:
             self._read_contents(node)
 
     def _read_contents(self, node: Node) -> None:
-        """If in-place calls have written an input, read the node with the content after the last write instead."""
+        """If in-place calls have written an input, let the node read the content after the last write instead."""
         editor = Editor(self.graph_module, node, self.mode)
         for read in node.all_input_nodes:
             content = self._content(editor, self.tensor.get(read, read))

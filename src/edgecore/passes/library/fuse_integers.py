@@ -91,7 +91,7 @@ def _table(editor: Editor, node: Node, result: Integers, constants: Constants) -
 def _results(node: Node, source: Node, integers: torch.Tensor, constants: Constants) -> torch.Tensor:
     """Evaluate `node`, an elementwise function of the quantized tensor `source`, as if `source` held `integers`.
 
-    The integers may lie outside the range of its dtype.
+    The integers may lie outside the range of the dtype of `source`.
     """
     values: dict[Node, Any] = {}
 

@@ -50,7 +50,7 @@ def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> Lo
     Args:
         programs: A program, which becomes the method `forward`, or a mapping from names of methods to programs. The
             programs are copied, not changed.
-        options: The settings; those about partitioners are ignored.
+        options: The settings; the settings of partitioners are ignored.
 
     Raises:
         CompileError: A pass failed, or an operator has no decomposition into the edge dialect, or a dtype or layout is
@@ -66,7 +66,7 @@ def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> Lo
 
 @contextmanager
 def _garbage_of_this_call() -> Iterator[None]:
-    """Restrict the garbage collector to objects that the `with` block creates; models from before stay alive anyway.
+    """Restrict the garbage collector to objects that the `with` block creates; earlier models stay alive anyway.
 
     Without this, Python's full collections take a third of the time of lowering.
     """
@@ -326,7 +326,7 @@ def _has_volumes(program: ExportedProgram) -> bool:
 
 
 def add_debug_handles(program: ExportedProgram) -> None:
-    """Give a debug handle, a number, to each call node without one.
+    """Give a debug handle (a number) to each call node that has none.
 
     Delegate blobs, `.pte` files and traces refer to nodes by these handles.
     """

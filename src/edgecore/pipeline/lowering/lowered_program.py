@@ -148,7 +148,7 @@ class LoweredProgram:
         return made
 
     def report(self) -> DelegationReport:
-        """Return the delegation report: the backend that runs each operator, and the reason for others.
+        """Return the delegation report: the backend that runs each operator, and why others are not delegated.
 
         Example:
             >>> print(edge.report())

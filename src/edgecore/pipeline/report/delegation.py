@@ -1,4 +1,4 @@
-"""The delegation report: the backend that runs each operator, and the reason for others."""
+"""The delegation report: the backend that runs each operator, and why other operators are not delegated."""
 
 from __future__ import annotations
 
@@ -299,7 +299,7 @@ def _line(operators: str, nodes: str, sources: str, row: ReportRow) -> str:
 
 
 def _debug_handle(node: Node) -> int | str:
-    """Return the debug handle of a call; if it has none, or several as a delegate call has, return its name."""
+    """Return the debug handle of a call; its name if it has no handle, or several handles like a delegate call."""
     handle = node.meta.get("debug_handle")
     return handle if isinstance(handle, int) else node.name
 

@@ -24,7 +24,8 @@ class Connections:
     Attributes:
         inputs: Names of the calls, or of inputs of the method, whose results the call reads.
         shape: The first result, such as `float32 [1, 10]`; empty if it is no tensor.
-        partition: Number of the delegate that computes the call, from 0 in the order of the program; None outside.
+        partition: Number of the delegate that computes the call, from 0 in the order of the program; None outside of
+            delegates.
     """
 
     inputs: tuple[str, ...]
@@ -33,7 +34,7 @@ class Connections:
 
 
 def connections(program: ExportedProgram) -> dict[str, Connections]:
-    """Return the connections of each call of a program, its delegates and its branches and loops, by the node's name.
+    """Return the connections of each call by its node's name, including calls in delegates, branches and loops.
 
     A loop's call reads the initial values: edges from one iteration to the next are left out.
     """

@@ -62,7 +62,7 @@ def parts(editor: Editor, value: Node) -> Node:
 
 
 def has_kernels(value: Node) -> bool:
-    """Return True if kernels compute a complex value: an input, a constant, or the Fourier transform of real numbers.
+    """Return True for a complex value that exists at run time: an input, a constant, or a transform of real numbers.
 
     Kernels also compute the conjugates of such values.
     """
@@ -235,7 +235,7 @@ def _reduced(editor: Editor, node: Node) -> Node:
 
 
 def _transform(editor: Editor, node: Node) -> Node | None:
-    """Transform the real and imaginary parts (a complex Fourier transform); the inverse conjugates input and result."""
+    """Compute a complex Fourier transform of real and imaginary parts; the inverse conjugates input and result."""
     source = node.args[0]
     assert isinstance(source, Node)
     both = parts(editor, source)

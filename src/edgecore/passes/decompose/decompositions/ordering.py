@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 
 def _ordered_size(node: Node) -> Any:
-    """Return the number of elements along `dim` that a call of an operator sorts or ranks; it may be symbolic."""
+    """Return the number of elements along `dim` that a call sorts or ranks; it may be symbolic."""
     shape = argument(node, "self").meta["val"].shape
     return shape[argument(node, "dim")] if shape else 1
 
@@ -30,7 +30,7 @@ def _has_static_size(node: Node) -> bool:
 def _top(value: Tensor, count: int, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
     """Return the `count` largest or smallest elements in order, and their indices.
 
-    Booleans are converted to uint8, because PyTorch, which folds constants, has no `topk` for booleans.
+    Booleans are converted to uint8: PyTorch computes `topk` when it folds constants, but has none for booleans.
     """
     ordered = value.to(torch.uint8) if value.dtype == torch.bool else value
     values, indices = torch.topk(ordered, count, dim, largest=largest, sorted=True)
@@ -68,7 +68,7 @@ def _stable_sort(
 
 
 def _kth(value: Tensor, k: int, dim: int) -> tuple[Tensor, Tensor]:
-    """Return the k-th smallest element along `dim`, which stays with size 1, and its index; NaN is the largest."""
+    """Return the k-th smallest element along `dim`, and its index; `dim` keeps size 1. NaN counts as the largest."""
     values, indices = _top(value, k, dim, largest=False)
     return values.narrow(dim, k - 1, 1), indices.narrow(dim, k - 1, 1)
 

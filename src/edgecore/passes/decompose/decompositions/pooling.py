@@ -81,7 +81,7 @@ def _windows_of_equal_size(image: Tensor, dim: int, count: int) -> tuple[Tensor,
 
 @decomposes(aten.adaptive_max_pool2d.default, applies=has_static_space)
 def adaptive_max_pool_2d(value: Tensor, output_size: Numbers) -> tuple[Tensor, Tensor]:
-    """Pool windows that repeated elements have made equally large; also return the indices in the original image."""
+    """Pool windows that were made equally large by repeating elements; return indices in the original image, too."""
     height, width = for_each(output_size, 2)
     if is_empty(height, width, *value.shape):
         shape = (*value.shape[:-2], height, width)

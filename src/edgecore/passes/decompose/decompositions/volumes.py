@@ -191,7 +191,7 @@ def max_pool_with_indices(
 
 
 def _indices_in_volume(volume: Tensor, plane_indices: Tensor, indices: Tensor) -> Tensor:
-    """Return the index in the volume of each maximum.
+    """For each maximum, return its index in the volume.
 
     Args:
         volume: The volume.
