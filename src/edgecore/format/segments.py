@@ -120,7 +120,7 @@ class Layout:
 
 
 class MappedFile(mmap.mmap):
-    """A memory mapping of a part of a file. The file no longer changes, so pages can be dropped and read again."""
+    """A memory mapping of a part of a file that no longer changes, so its pages can be dropped and read again."""
 
 
 def align(value: int, alignment: int) -> int:
@@ -167,7 +167,7 @@ class SegmentReader:
             self.views.append(view[start : start + segment.size])
 
     def segment(self, index: int, kind: str) -> memoryview:
-        """Return the bytes of a segment, and record its use `kind`."""
+        """Return the bytes of a segment, and record that it is used as `kind`."""
         if index >= len(self.views):
             raise FormatError(f"{kind} data in segment {index}, but the file has {len(self.views)} segments")
         self.kinds[index] = kind

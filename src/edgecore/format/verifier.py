@@ -420,7 +420,7 @@ def _check_digests(meta: Meta, pte: PteFile, data: Mapping[str, PtdFile]) -> Ite
     keys = [entry.key.encode() for entry in meta.data]
     if any(a >= b for a, b in pairwise(keys)):
         yield Violation("metadata", "the keys of its digests are not in ascending order")
-    digests: dict[int, bytes] = {}  # id of the bytes -> digest; several keys may have the same bytes object
+    digests: dict[int, bytes] = {}  # id of the bytes object -> digest; several keys may have the same bytes object
     for entry in meta.data:
         holders: list[tuple[str, Buffer]] = []
         if entry.key in pte.named_data:

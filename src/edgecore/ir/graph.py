@@ -105,7 +105,7 @@ def compute_val_of(mode: FakeTensorMode, target: Callable[..., Any], args: Any, 
 
 
 def _representable(val: torch.Tensor) -> torch.Tensor:
-    """Make the result of an FFT over inner dims contiguous if its strides in eager mode match no dim order."""
+    """Make `val` contiguous if its strides match no dim order, as after an FFT over inner dims in eager mode."""
     return val if dim_order(val) is not None else val.contiguous()
 
 
@@ -121,7 +121,7 @@ def dense(val: Any) -> Any:
 
 
 class Editor:
-    """A position for new nodes: directly before the node `origin`, whose source location they inherit.
+    """Inserts new nodes directly before the node `origin`; they inherit its source location.
 
     Attributes:
         graph: The graph.
@@ -253,7 +253,7 @@ def source_line(node: Node) -> str:
 
 
 def module_path(node: Node) -> str:
-    """Return the qualified name of the innermost module from which a node comes, such as `encoder.layers.3`, or ""."""
+    """Return the qualified name of the innermost module that made a node, such as `encoder.layers.3`; "" if unknown."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     name = str(stack[-1][0]) if stack else ""
     for prefix in ("L['self'].", "L__self___"):
@@ -318,10 +318,10 @@ def edit(program: ExportedProgram) -> Iterator[GraphModule]:
 
 
 def _has_effect(node: Node) -> bool:
-    """Return True for a node to keep even without users: an input, the output, or a call that writes."""
+    """Return True for a node that stays even without users: an input, the output, or a call that writes."""
     if is_delegate_call(node):
         return module_of(node).writes_state
-    # A region under `torch.no_grad()` or `torch.autocast()` may also write, so keep its call even without users.
+    # A region under `torch.no_grad()` or `torch.autocast()` may write tensors, so keep its call even without users.
     return (
         node.op in ("placeholder", "output")
         or node.target in REGIONS

@@ -121,7 +121,7 @@ class MemoryPlanningPass:
         shared = set(plan.state.values()) if self.share_mutable_buffers else set()
         lifetimes = _Lifetimes(program, self.alloc_graph_input, self.alloc_graph_output)
         for spec in lifetimes.unplanned:
-            spec.mem_id = None  # undo the choice that `run` made: a tensor in `unplanned` needs no arena
+            spec.mem_id = None  # undo the choice of `run`: a tensor in `unplanned` needs no arena
         for spec in lifetimes.planned:
             spec.mem_id = SHARED_ARENA if spec in shared else self.arena_of(spec)
             if shared and spec.mem_id == SHARED_ARENA and spec not in shared:

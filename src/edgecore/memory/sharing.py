@@ -129,7 +129,7 @@ class _Sharer:
             self.result.content.update({part: (spec,) for part in parts})
 
     def concatenation(self, node: Node) -> None:
-        """Compute the operands of a concatenation directly in their ranges of the result."""
+        """Let the operands of a concatenation be computed directly in their ranges of its result."""
         result = node.meta[SPEC]
         sources = list(node.args[0])  # type: ignore[arg-type]
         dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)

@@ -79,7 +79,7 @@ class LayerQuality:
 
     @property
     def place(self) -> str:
-        """The module, the operator with its node, and the line of the model's code, as text."""
+        """The module, the operator with its node, and the source line of the model, as text."""
         module = f"{self.module}: " if self.module else ""
         return f"{module}{self.operator} ({self.node}{f', {self.source}' if self.source else ''})"
 
@@ -288,7 +288,7 @@ class _Ratios:
 
 
 def _ratios(quantized: Quantized, *, has_static_scale: bool) -> _Ratios:
-    """Run both programs on the sample, and compare all results, or only those quantized with a static scale."""
+    """Run both programs on the sample, and compare all results, or only the results quantized with a static scale."""
     assert quantized.inputs is not None
     original, program = quantized.original.module(), quantized.program.module()
     pairs = _counterparts(original, program, quantized.names)
@@ -305,7 +305,7 @@ def _ratios(quantized: Quantized, *, has_static_scale: bool) -> _Ratios:
 def _rounded(node: Node) -> Node | None:
     """Return x if `node` is dequantize(quantize(x)) with a static scale; otherwise None.
 
-    A dynamic scale belongs to the inputs of the next layer, not to the result of the layer before.
+    With a dynamic scale, the pair quantizes an input of the next layer, not the result of the layer before it.
     """
     quantized = node.args[0] if is_dequantize(node) else None
     if not isinstance(quantized, Node) or not is_quantize(quantized) or isinstance(quantized.args[1], Node):
@@ -352,7 +352,7 @@ def _scheme(node: Node) -> list[str]:
         rounding = _rounding(source)
         parts[f"{kind} {rounding}{' per tensor' if kind == 'weights' and ' ' not in rounding else ''}"] = None
     for user in filter(is_quantize, node.users):
-        if not isinstance(user.args[1], Node):  # skip a dynamic scale: it belongs to the inputs of the next layer
+        if not isinstance(user.args[1], Node):  # skip a dynamic scale: it quantizes the inputs of the next layer
             parts[f"result {_rounding(user)}"] = None
     return list(parts)
 

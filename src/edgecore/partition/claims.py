@@ -1,4 +1,4 @@
-"""Decide which mutable buffers a backend may hold inside its delegates, and give the reason for each other buffer."""
+"""Decide which mutable buffers a backend may hold inside its delegates, and give a reason for each refusal."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def _delegate_in_bodies(
 ) -> list[_Partition]:
     """Pass branches and loop bodies to the partitioner as programs, and delegate the nodes that it tags.
 
-    Appends the partitioner's results for them to `results`.
+    Appends the partitioner's results for these programs to `results`.
     """
     delegated: list[_Partition] = []
     name_apart(program)
@@ -205,7 +205,7 @@ class _Partition:
 
 @dataclass
 class _Failure:
-    """A failure of `preprocess` on a partition of a backend that was to keep the state of the buffers `held`."""
+    """A failure of `preprocess` on a partition whose backend was to keep the state of the buffers `held`."""
 
     method: str
     partition: _Partition
@@ -271,7 +271,7 @@ def _drop_tags(programs: Mapping[str, ExportedProgram]) -> None:
 
 
 def _partitions(program: ExportedProgram, answer: _Answer) -> list[_Partition]:
-    """Group the tagged nodes by tag, and remove the tags. First copies the nodes that belong to several partitions."""
+    """Group the tagged nodes by tag, and remove the tags. Nodes that belong to several partitions are copied first."""
     if answer.result is not None and answer.result.copied_nodes:
         _copy_nodes(program, answer.result.copied_nodes)
     partitions: dict[str, _Partition] = {}

@@ -96,7 +96,7 @@ def extract(
 
 
 def _outputs(program: ExportedProgram, inside: set[Node], nodes: list[Node], held: Collection[str]) -> list[Node]:
-    """List the nodes of a partition that are read outside or returned; updates of buffers in `held` do not count."""
+    """List the nodes of a partition that are read outside or returned, except updates of the buffers in `held`."""
     results = {
         value
         for value, spec in zip(program.graph.output_node().args[0], program.graph_signature.output_specs, strict=True)

@@ -37,8 +37,8 @@ class ExportPass(PassBase):
     `call_cond`, `call_while`, `call_map`, `call_scan`, `call_delegate`, `call_submodule`, `on_attr`, `inputs`, `call`.
     Each method receives a visited node and returns the value that later nodes read in its place: the result of its
     `super()` method, one of its arguments, or the result of `super().call_operator`, which it may call several times.
-    Values are instances of `ProxyValue`: `value.data` is the fake tensor or the number, `value.node` the node; other
-    attributes, such as `value.target`, come from the node.
+    Values are instances of `ProxyValue`: `value.data` is the fake tensor or the number, and `value.node` is the node.
+    Other attributes, such as `value.target`, come from the node.
 
     A new call with the operator and the arguments of the visited node keeps its name and its `val`. If nothing changes,
     the graph stays as it is. The methods `requires` and `ensures` check the graph before and after the pass.
@@ -310,7 +310,7 @@ class _Copy:
         return ProxyValue(node.meta.get("val", value), node)
 
     def module(self, module: torch.nn.Module) -> ProxyValue:
-        """Add a `get_attr` node for a branch, a loop body or a delegate, under its own name if it has one."""
+        """Add a `get_attr` node for a branch, a loop body or a delegate, and keep the module's name if it has one."""
         own = {name: child for name, child in self._graph_module.named_children() if child is module}
         visited = [str(node.target) for node in self.node.all_input_nodes if node.op == "get_attr"]
         name = next(iter(own), next((name for name in visited if name not in self._attributes), "submodule"))

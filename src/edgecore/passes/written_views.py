@@ -87,7 +87,7 @@ def put_back(editor: Editor, view: Node, source: Node, new: Node) -> Node:
 
     Args:
         editor: The position for new nodes.
-        view: The node of the view; its first argument may be an older content of `source`.
+        view: The node of the view. Its first argument may be a node with older content of `source`.
         source: The content of the view's input before the write.
         new: The new content of the view.
 

@@ -211,7 +211,7 @@ def _compare_method(
     reference: Reference,
     tolerance: float | None,
 ) -> list[OutputRow]:
-    """Run all calls of a method, and return for each output the row of the call with the largest error / bound."""
+    """Run all calls of a method. For each output, return the row of the call with the largest error per bound."""
     model_results = _run(model, calls)
     if isinstance(model, ExportedProgram) and has_gradients(model):
         names = [output.name for output in method.outputs]
@@ -300,7 +300,7 @@ def _run(model: Any, calls: Sequence[Call]) -> list[list[tuple[str, Any]]]:
 
 
 def _apply(program: ExportedProgram, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    """Return the results of consecutive calls of a function that runs `program`; the program's buffers are restored."""
+    """Return the results of consecutive calls of a function that runs `program`, then restore the program's buffers."""
     with unchanged_buffers(program):
         return [[copied(value) for value in pytree.tree_leaves(function(*call))] for call in calls]
 

@@ -146,7 +146,7 @@ def compile(
     if runtime not in (fmt.EXECUTORCH_1_5, fmt.EDGECORE):
         raise CompileError(f"no target runtime {runtime!r}; use {fmt.EXECUTORCH_1_5!r} or {fmt.EDGECORE!r}")
     planning = _planning(memory, share_state)
-    # called before the slow export, to report errors early
+    # called before the slow export, so that errors are reported early
     alignments = file_alignments(segment_alignment, constant_tensor_alignment)
     chosen = backend_list(backends)
     plan: Plan = ()

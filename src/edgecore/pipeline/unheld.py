@@ -68,7 +68,7 @@ def unheld_constants(
 
 
 def warn_of_unheld(constants: Sequence[Unheld], dtype: torch.dtype, stacklevel: int) -> None:
-    """Warn of the numbers that `dtype` cannot represent, but not of those that only mask elements of a softmax."""
+    """Warn of the numbers that `dtype` cannot represent, except numbers that only mask elements of a softmax."""
     texts = [str(constant) for constant in constants if not constant.hides]
     if texts:
         more = [f"{len(texts) - _LISTED} more, see the report"] if len(texts) > _LISTED else []

@@ -235,7 +235,7 @@ class RewriteRecipe:
         computes_in: Dtype in which the backend computes floating-point values with these options. The quantization
             report and `compare` round results to this dtype.
         describe_weights: Returns for the quantization report how the weights of a call are stored, such as `weights as
-            indices of 4 bits into a table`, if the program does not show it by dequantize calls; None for other calls.
+            indices of 4 bits into a table`, if no dequantize calls in the program show it; None for other calls.
     """
 
     rewrite: Callable[[ExportedProgram, Selects], ExportedProgram]

@@ -117,7 +117,7 @@ def _end(process: subprocess.Popen[bytes], readers: Sequence[threading.Thread]) 
 
 
 def kill_family(process: subprocess.Popen[Any]) -> None:
-    """Kill a session leader, all processes of its session, and on Linux also commands that a running leader started.
+    """Kill a session leader and its session; on Linux, also the commands that a running leader started.
 
     These commands, such as a vendor's compiler that a worker calls, have sessions of their own.
     """

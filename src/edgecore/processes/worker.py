@@ -164,7 +164,7 @@ class Parent:
             yield json.loads(line)
 
     def send(self, message: object) -> None:
-        """Send an answer, from any thread. A value that JSON lacks is sent as its `str`."""
+        """Send an answer, from any thread. A value that JSON cannot represent is sent as its `str`."""
         sys.stdout.flush()
         sys.stderr.flush()
         with self._lock:

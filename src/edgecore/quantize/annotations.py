@@ -194,7 +194,7 @@ def _functions_of(node: Node) -> list[str]:
 
 
 def is_float(node: Any, dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> bool:
-    """Return True for a node whose value is a nonempty tensor of one of `dtypes`."""
+    """Return True for a node whose value is a nonempty tensor with one of `dtypes`."""
     val = node.meta.get("val") if isinstance(node, Node) else None
     return isinstance(val, torch.Tensor) and val.dtype in dtypes and 0 not in val.shape
 

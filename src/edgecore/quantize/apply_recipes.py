@@ -125,7 +125,7 @@ def _convert(
     first_sample: list[Inputs] = []
 
     def record(_: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
-        if not first_sample and named.keys() == kwargs.keys():  # the model rejects others
+        if not first_sample and named.keys() == kwargs.keys():  # the model rejects other keyword arguments
             first_sample.append(pytree.tree_map(copied, (positional, {name: named[name] for name in kwargs})))
 
     hook = observed.register_forward_pre_hook(record, with_kwargs=True)
@@ -154,7 +154,7 @@ def make_quantizer(recipes: Sequence[ChosenRecipe], *, is_whole: bool) -> Any:
 
 
 def claim(program: ExportedProgram, recipe: ChosenRecipe) -> None:
-    """Reserve the nodes that `recipe` quantizes. Leave the other nodes that it selects to the recipes after it."""
+    """Reserve the nodes that `recipe` quantizes; leave the other nodes that it selects to later recipes."""
     if isinstance(recipe.method, QuantizerRecipe):
         module = program.module()
         make_quantizer([recipe], is_whole=False).annotate(module)

@@ -93,7 +93,8 @@ def compute_dtype(plan: Plan, options: Mapping[str, Mapping[str, Any]]) -> str:
 
     Args:
         plan: The recipes of each backend.
-        options: Name of the backend -> its options. A recipe counts only if its required options are among these.
+        options: Name of the backend -> its options. A recipe counts only if the options that it requires are among
+            these.
     """
     for recipe in recipes_of(plan):
         method = recipe.method

@@ -99,7 +99,7 @@ def _is_complete(annotation: Any, kept: dict[Node, Any]) -> bool:
 
 
 def _references(annotation: Any) -> Iterator[Any]:
-    """Yield the values whose scale an annotation shares: a node (its result), or (source, user) for an input."""
+    """Yield the values whose scale an annotation shares: a node for its result, or (source, user) for an input."""
     for spec in (*annotation.input_qspec_map.values(), annotation.output_qspec):
         if isinstance(spec, SharedQuantizationSpec):
             yield spec.edge_or_node

@@ -178,7 +178,7 @@ def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
         return True
     lists = [_item(value) for value in slots if isinstance(value, (list, tuple))]
     if any(len(item) not in (3, 4) or "b" in item for item in lists):
-        return True  # untried: the tool tried only lists of one or two dtypes, and no boolean masks of fitting shapes
+        return True  # untried: the tool tried only lists of one or two dtypes, and no boolean masks whose shapes fit
     if not lists and not any(isinstance(value, torch.Tensor) for value in slots):
         return True  # untried: without a tensor argument, torch may have rejected a number's value instead of its type
     items = [_item(value) for value in slots if value is not None]

@@ -137,8 +137,8 @@ def _operator(
     - the zero point of the result;
     - the smallest and largest result, from the dtype or a fused activation.
 
-    The function takes an `Arithmetic` and the first three of these, where zero points of int16 values are 0. It returns
-    int64: the result before its zero point is added and the limits are applied.
+    The function takes an `Arithmetic` and the first three of these; for int16 values the zero points are 0. It returns
+    the int64 result before the zero point is added and the limits are applied.
     """
     count = arguments.count(",") + 1
 

@@ -31,8 +31,8 @@ class Writer:
     Attributes:
         operator: The operator.
         written: The names of the arguments that this form treats as written, in the order of the schema.
-        fresh: The number of results of the operator that are not written arguments. These results come first in the
-            functional form, before the new content of the written arguments.
+        fresh: The number of the operator's results that are not written arguments. In the functional form they come
+            before the new content of the written arguments.
     """
 
     operator: OpOverload

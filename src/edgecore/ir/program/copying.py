@@ -63,7 +63,7 @@ def _call_signature(signature: ExportGraphSignature) -> ModuleCallSignature:
 
 
 def copy_program(program: ExportedProgram) -> ExportedProgram:
-    """Copy a program for editing. The copy has its own dictionaries and nodes, but shares the tensors."""
+    """Copy a program for editing. The copy has its own dictionaries and nodes, but the same tensors."""
     old = program.graph_signature
     signature = ExportGraphSignature(
         input_specs=[copy.copy(spec) for spec in old.input_specs],

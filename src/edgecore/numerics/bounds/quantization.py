@@ -99,8 +99,9 @@ def choose_parameters(
 def scale_is_by_row(target: Any, scale: Any) -> bool:
     """Return True if an operator with one scale per tensor received a scale for each row.
 
-    The program has `choose_qparams` and quantize operators for one scale per tensor. To bound the error of a backend
-    that chooses a scale for each row (`by_row`), the rule of `choose_qparams` returns the scales of rows instead.
+    The program contains `choose_qparams` and quantize operators for one scale per tensor. To bound the error of a
+    backend that chooses a scale for each row (`by_row`), the rule of `choose_qparams` returns the scales of rows
+    instead.
     """
     per_tensor = (library.quantize_per_tensor.tensor, library.dequantize_per_tensor.tensor)
     return target in per_tensor and isinstance(scale, Bounded) and scale.value.numel() > 1

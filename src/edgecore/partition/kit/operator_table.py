@@ -46,7 +46,7 @@ class OperatorRow(Generic[Lower]):
     Attributes:
         target: The operator of the edge dialect.
         dtypes: The dtypes that each tensor of a call, input or result, may have.
-        constraints: The conditions of `unsupported_reason` in words, for the documentation.
+        constraints: The conditions that `unsupported_reason` checks, in words, for the documentation.
         unsupported_reason: Returns the reason why the backend does not support a call, or None.
         do_not_decompose: True if supported calls must not be decomposed into other operators.
         lower: Data with which the backend's compiler translates a call, such as a function or an operator's number.
@@ -71,7 +71,7 @@ class OperatorTable(Generic[Lower]):
     """The supported operators of a backend, and constraints that apply to all of them.
 
     If the constraints of a backend need facts that `NodeQuery` lacks, the backend derives a class from `NodeQuery`. It
-    also derives a class from `OperatorTable`, whose `make_query` returns the derived query. The other methods without
+    also derives a class from `OperatorTable`, in which `make_query` makes the derived query. The other methods without
     an underscore may be overridden, too.
 
     Args:
@@ -238,7 +238,7 @@ class OperatorTable(Generic[Lower]):
 
 
 def contiguous_only(query: NodeQuery) -> str | None:
-    """Constraint of backends that need contiguous tensors; if it refuses a call, edgecore makes values contiguous."""
+    """Constraint for backends that need contiguous tensors. If it refuses a call, edgecore makes values contiguous."""
     for name, val in query.vals():
         if isinstance(val, torch.Tensor) and dim_order(val) != tuple(range(val.dim())):
             return LayoutReason(f"{name} is not contiguous (channels last, for example)")

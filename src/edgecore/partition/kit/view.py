@@ -58,5 +58,5 @@ class PartitionView:
 
 
 def debug_handles(*nodes: Node) -> tuple[int, ...]:
-    """Return the debug handles of the nodes that an operation computes, for `PreprocessResult.debug_handle_map`."""
+    """Return the debug handles of the nodes that an operation of the backend computes, for `debug_handle_map`."""
     return tuple(node.meta["debug_handle"] for node in nodes if "debug_handle" in node.meta)

@@ -73,7 +73,7 @@ def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> No
     """
     flow = control_flow(node)
     if node.target is WHILE and body is flow.bodies[0]:
-        return  # the condition needs no copy: the conditional jump reads it before the loop writes its carried values
+        return  # no copy of the condition: the conditional jump reads it before the loop writes its carried values
     output = body.graph.output_node()
     editor = Editor(body, output, mode)
     returned: list[Any] = []

@@ -152,7 +152,7 @@ def _expand(
     if isinstance(target, OpOverload):
         _numbers_to_tensors(Editor(graph_module, node, mode), node)
         _convert_tensors_without_dims(Editor(graph_module, node, mode), node)
-    if target is torch.ops.aten.nonzero.default:  # unlike in eager mode, the kernel's result is row-major
+    if target is torch.ops.aten.nonzero.default:  # the kernel's result is row-major, unlike the result in eager mode
         with mode:
             node.meta["val"] = node.meta["val"].new_empty(node.meta["val"].shape)
         layout_changed.add(node)
@@ -312,8 +312,8 @@ def _make_dense(node: Node, mode: Any, layout_changed: set[Node]) -> None:
 def _make_results_representable(graph_module: GraphModule, mode: Any) -> None:
     """Make the operands of a node contiguous if its result has neither the default nor the channels-last dim order.
 
-    For example, in the sum of a row [W] and a channels-last image [N, C, H, 1], eager mode broadcasts the image's
-    strides, too. If all operands are contiguous, the result is contiguous.
+    For example, for the sum of a row [W] and a channels-last image [N, C, H, 1], eager mode derives strides from the
+    image that match no dim order. If all operands are contiguous, the result is contiguous.
     """
     copied: set[Node] = set()
     while nodes := [node for node in calls(graph_module) if node not in copied and _has_other_dim_order(node)]:

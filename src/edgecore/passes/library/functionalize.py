@@ -88,7 +88,7 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
 
 
 def _without_tokens(program: ExportedProgram) -> ExportedProgram:
-    """Remove the tokens by which `run_decompositions` orders operators with effects; the nodes' order suffices."""
+    """Remove the tokens by which `run_decompositions` orders operators with effects; the order of nodes suffices."""
     from edgecore.ir.torch_compat import remove_effect_tokens
 
     return remove_effect_tokens(program)
@@ -101,7 +101,7 @@ def _assignments(program: ExportedProgram) -> list[Node]:
         is_copy = node.target is aten.copy_.default and node.name.startswith("copy__default")
         source = node.args[1] if is_copy else None
         name = source.meta.get("torch_fn") if isinstance(source, Node) else None
-        # for an assignment, the copy that torch.export inserts has the `torch_fn` of its source
+        # torch.export inserts a copy for an assignment, and the copy has the `torch_fn` of its source
         if name is None or name != node.meta.get("torch_fn"):
             break
         assignments.insert(0, node)

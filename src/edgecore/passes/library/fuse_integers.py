@@ -132,7 +132,7 @@ def _smallest_table(numbers: torch.Tensor, low: int, high: int) -> torch.Tensor:
 
 
 def _is_elementwise(node: Any, dtype: torch.dtype, shape: Any, constants: Constants, sources: set[Node]) -> bool:
-    """Return True for an elementwise function of dequantized values of `dtype`; add the values to `sources`."""
+    """Return True for an elementwise function of dequantized values of `dtype`; add these values to `sources`."""
     if not isinstance(node, Node):
         return False
     if constants.has(node):

@@ -36,7 +36,7 @@ def hoist_selects(program: ExportedProgram) -> ExportedProgram:
 
 @dataclass
 class _Route:
-    """A way to compute a select from an earlier node: slice or select `source`, then apply `steps`, last one first."""
+    """A way to compute a select from an earlier node: slice or select `source`, then apply `steps` in reverse."""
 
     source: Node
     dim: int

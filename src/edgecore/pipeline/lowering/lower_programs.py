@@ -124,7 +124,7 @@ class _Lowering:
 
     def __init__(self, options: LowerOptions) -> None:
         self.options = options
-        self.is_single = True  # `exported` sets this to True if there is only one method
+        self.is_single = True  # `exported` sets this to True if the program has only one method
 
     def context(self, rewrites: Mapping[OpOverload, Rewrite]) -> PassContext:
         """Return a context for the passes over one method; it also allows the operators in `options.allowed`."""
@@ -152,7 +152,7 @@ class _Lowering:
         )
 
     def keep(self, programs: Programs, edge: Mapping[str, ExportedProgram]) -> KeptPrograms | None:
-        """Return the programs to keep with the result; None if the options do not ask for them."""
+        """Return the programs that the result keeps; None if the options do not ask for them."""
         if not self.options.keep_programs:
             return None
         copies = {name: copy_program(program) for name, program in edge.items()}

@@ -141,8 +141,9 @@ def to_backend(
     """Compile a whole edge program with a backend; or, as in ExecuTorch, only the parts that a partitioner tags.
 
     Args:
-        backend: The id of the backend; or the edge program.
-        program: The edge program, such as `to_edge(...).exported_program()`; or the partitioner. It is not changed.
+        backend: The id of the backend; in ExecuTorch's second form, the edge program.
+        program: The edge program, such as `to_edge(...).exported_program()`, which is not changed; in the second form,
+            the partitioner.
         compile_specs: The compile specs that are passed to the backend.
 
     Returns:

@@ -193,7 +193,7 @@ class DelegationReport:
         return lines
 
     def quantization_lines(self, limit: int = 10) -> list[str]:
-        """Return a summary of the quantized layers, then a line for each with a finite SQNR, the lowest first.
+        """Return a summary of the quantized layers, then a line for each with a finite SQNR, the lowest SQNR first.
 
         Args:
             limit: Largest number of layers that are listed; `quantization` has all.
@@ -233,7 +233,7 @@ class DelegationReport:
         return [_line(row.operator, row.node, row.location, row) for row in self.left_outside]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all figures of the page for JSON; an infinite SQNR becomes None, minus infinity -1000."""
+        """Return all figures of the page for JSON; an infinite SQNR becomes None, and minus infinity becomes -1000."""
         return {
             "delegates": self.delegates,
             "operators": [asdict(row) for row in self.rows],

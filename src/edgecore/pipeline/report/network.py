@@ -57,7 +57,7 @@ class _Finder:
     def walk(
         self, graph: Graph, sources: Mapping[Node, tuple[str, ...]], partition: int | None
     ) -> dict[Node, tuple[str, ...]]:
-        """Add the calls of a graph, and return for each node the calls and inputs whose results it stands for."""
+        """Add the calls of a graph; return for each node the calls and inputs that compute its value."""
         made = dict(sources)
         results: dict[Node, list[tuple[str, ...]]] = {}
         for node in graph.nodes:

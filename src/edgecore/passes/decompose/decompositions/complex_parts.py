@@ -91,7 +91,7 @@ def join(editor: Editor, real: Node, imaginary: Node) -> Node:
 
 
 def from_front(dims: Any, rank: int) -> Any:
-    """Make negative dims nonnegative, because the tensor of the parts has one more dim at the end."""
+    """Make negative dims nonnegative: they would count from the added last dim, which holds the two parts."""
     return [dim % rank for dim in dims] if isinstance(dims, (list, tuple)) else dims % rank
 
 

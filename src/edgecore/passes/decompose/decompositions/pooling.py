@@ -36,7 +36,7 @@ def _average_pool_1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """Average windows of a row [..., W] as an image of height 1, [..., 1, W]."""
+    """Average windows of a row [..., W] by pooling an image of height 1, [..., 1, W]."""
     kernel, steps, pads = (for_each(value, 1) for value in (kernel_size, stride or kernel_size, padding))
     image = value.unsqueeze(-2)
     pooled = aten.avg_pool2d.default(image, [1, *kernel], [1, *steps], [0, *pads], ceil_mode, count_include_pad)
@@ -45,7 +45,7 @@ def _average_pool_1d(
 
 @decomposes(aten.adaptive_avg_pool1d.default)
 def _adaptive_average_pool_1d(value: Tensor, output_size: Numbers) -> Tensor:
-    """Average a row [..., W] to `output_size` as an image of height 1, [..., 1, W]."""
+    """Average a row [..., W] to `output_size` by pooling an image of height 1, [..., 1, W]."""
     if list(output_size) == [1]:
         return value.mean(-1, keepdim=True)
     pooled: Tensor = aten._adaptive_avg_pool2d.default(value.unsqueeze(-2), [1, *output_size])

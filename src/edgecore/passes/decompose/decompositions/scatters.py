@@ -76,7 +76,7 @@ _EXTREMA = {"amax": torch.maximum, "amin": torch.minimum}
 
 @decomposes(aten.scatter.reduce)
 def _scatter_with_reduction(value: Tensor, dim: int, index: Tensor, source: Tensor, *, reduce: str) -> Tensor:
-    """Reduce with `scatter_reduce`, which names reductions differently: "sum" for "add", "prod" for "multiply"."""
+    """Reduce with `scatter_reduce`, after repeating the index along all dims except `dim`."""
     return value.scatter_reduce(dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
 
 

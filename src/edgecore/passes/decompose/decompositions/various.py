@@ -93,7 +93,7 @@ def _col2im(
     covered = [count * kernel for count, kernel in zip(sizes, kernel_size, strict=True)] == list(output_size)
     if not side_by_side or not covered:
         padded = [size + 2 * pad for size, pad in zip(output_size, padding, strict=True)]
-        places = []  # index in the padded image: [kernel, blocks] for each of the two dims
+        places = []  # index in the padded image: [kernel, blocks] along each of the two spatial dims
         for size, kernel, gap, step in zip(padded, kernel_size, dilation, stride, strict=True):
             count = (size - gap * (kernel - 1) - 1) // step + 1
             places.append((torch.arange(kernel) * gap).unsqueeze(1) + torch.arange(count) * step)
