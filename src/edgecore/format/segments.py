@@ -21,7 +21,7 @@ _PART = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Alignments:
-    """Alignments of the parts of a file to write, in bytes; powers of two.
+    """Alignments of the parts of a file that is written, in bytes. All are powers of two.
 
     Attributes:
         segment: Alignment of each segment, at least 128; 4096 or more for segments that are mapped, locked or read by

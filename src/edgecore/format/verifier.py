@@ -1,4 +1,4 @@
-"""Verify files: the structure of a program, and the rules of its target runtime."""
+"""Verify a file: check the structure of the program, and the rules of its target runtime."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def has_result(node: Node) -> bool:
 
 
 def take_graph(graph_module: GraphModule, source: GraphModule) -> None:
-    """Give a graph module the graph of another module, and the attributes that this graph reads."""
+    """Move a graph from another module into a graph module, with the attributes that this graph reads."""
     for node in source.graph.find_nodes(op="get_attr"):
         name = str(node.target)
         if "." not in name and getattr(graph_module, name, None) is not getattr(source, name):

@@ -65,7 +65,7 @@ def annealed(specs: Sequence[TensorSpec], alignment: int, *, effort: int = 500_0
 
 
 def searching(effort: int, seed: int = 0) -> Planner:
-    """Return the planner `annealed` with another effort and seed."""
+    """Return the planner `annealed`, but with this effort and seed."""
     return partial(annealed, effort=effort, seed=seed)
 
 

@@ -53,7 +53,7 @@ class TensorSpec:
     def storage(self) -> TensorSpec:
         """The tensor that owns the memory: the end of the chain of `base`s; this tensor itself if it has no `base`."""
         spec = self
-        while spec.base is not None:  # a loop, not recursion: the chain may be longer than Python's recursion limit
+        while spec.base is not None:  # use a loop, not recursion: the chain may be longer than Python's recursion limit
             spec = spec.base
         return spec
 

@@ -90,7 +90,7 @@ def measure(want: torch.Tensor, got: torch.Tensor, step: float | None = None, sa
     noise = _norm(error)
     if not math.isfinite(noise):
         return _measure_scaled(want, got, equal)
-    if noise == 0:  # only 0 and -0 differ
+    if noise == 0:  # the elements differ only as 0 and -0 do
         return equal
     signal, other = _norm(want), _norm(got)
     cosine = math.nan

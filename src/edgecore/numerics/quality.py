@@ -197,7 +197,7 @@ def _call(function: Callable[..., Any], inputs: Inputs) -> Any:
 
 
 def _counterparts(original: GraphModule, program: GraphModule, names: Mapping[str, str]) -> Iterator[tuple[Node, str]]:
-    """Yield pairs: a node of `program`, and the name of the node of `original` that computes the same value.
+    """Yield each node of `program` with the name of the node of `original` that computes the same value.
 
     A convolution into which a batch norm was fused corresponds to the batch norm.
     """
@@ -338,7 +338,7 @@ def _row(node: Node, ratio: float, ratios: Mapping[Node, float], quantized: Quan
 
 
 def _origin(node: Node) -> Node:
-    """Return the first node before a chain of quantize and dequantize nodes that ends in `node`."""
+    """Walk back over a chain of quantize and dequantize nodes that ends in `node`; return the node before it."""
     while node.op == "call_function" and (is_dequantize(node) or is_quantize(node)):
         node = node.args[0]  # type: ignore[assignment]
     return node

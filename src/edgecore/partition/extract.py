@@ -149,7 +149,7 @@ def _is_outside(inside: set[Node], user: Node) -> bool:
 
 
 def _restore_order(graph: Graph) -> None:
-    """Sort the graph in topological order, with as few changes of the present order as possible.
+    """Sort the graph topologically, and change the present order as little as possible.
 
     The delegate call takes the place of the partition's last node, so users of its outputs may stand before the call.
     """

@@ -116,7 +116,7 @@ class PartitionDiagnostics:
 
     @staticmethod
     def _fail(backend: str, task: str, nodes: Sequence[Node], error: Exception, required: bool) -> str:
-        """Format the sentence about a failure; raise it as `CompileError` if the backend is required."""
+        """Format the sentence about a failure; if the backend is required, raise it as a `CompileError`."""
         node = failing_node(error)
         location = describe(node) if node is not None else ", ".join(map(describe, nodes[:_MAX_NODES]))
         location += " ..." if node is None and len(nodes) > _MAX_NODES else ""

@@ -121,7 +121,7 @@ class ExportPass(PassBase):
         return ProxyValue(arg, node)
 
     def output(self, results: Any, meta: NodeMetadata) -> Any:
-        """Add the node that returns the results: values, nested as the graph returns them."""
+        """Add the node that returns the results, which are values nested as in the visited graph."""
         return self._fx("output", "output", (results,), {}, meta)
 
     def call_operator(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: NodeMetadata) -> Any:
@@ -270,7 +270,7 @@ class _Copy:
         inputs: The values of the inputs that have not been visited yet.
         node: The visited node.
         read: A visited node -> the value that later nodes read in its place.
-        kept: The visited nodes that were copied without a change.
+        kept: The visited nodes whose copies are unchanged.
     """
 
     def __init__(self, graph_module: GraphModule, inputs: list[Any]) -> None:

@@ -116,7 +116,7 @@ def _verify_complex_readers(node: Node, preserved: Collection[OpOverload]) -> No
 
 
 def _is_complex(node: Node) -> bool:
-    """Return True if a call reads or returns complex numbers."""
+    """Return True if the operands or the result of a call are complex numbers."""
     tensors = [
         *_tensors(node.meta.get("val")),
         *(val for read in node.all_input_nodes for val in _tensors(read.meta.get("val"))),

@@ -335,7 +335,7 @@ def _average(
     factors: torch.Tensor,
     zero_point: int,
 ) -> torch.Tensor:
-    """Return the sums of windows of `input` [N, C, H, W], each times the factor for its divisor.
+    """Sum each window of `input` [N, C, H, W], and multiply the sum by the factor for the window's divisor.
 
     `rows` and `columns` are int32 [3, count]: begin, end and divisor of each window in H and in W. The divisor of an
     output is the product of its divisors in H and in W; `factors`, int32 [2, divisors], has the multiplier and shift

@@ -66,7 +66,7 @@ def functional_form_of_writer(target: OpOverload, written: tuple[str, ...]) -> O
 
     Args:
         target: An operator whose results are tensors.
-        written: The arguments that the operator writes in a call. An optional argument may be None in other calls.
+        written: The arguments that the operator writes in the call. In other calls, an optional one may be None.
     """
     schema = schema_of(target)
     fresh = [index for index, value in enumerate(schema.returns) if value.alias_info is None]

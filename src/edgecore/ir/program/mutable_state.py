@@ -102,7 +102,7 @@ def remove_buffers(program: ExportedProgram, names: Collection[str]) -> None:
 
 
 def _results(program: ExportedProgram) -> list[tuple[Any, Any]]:
-    """Return the results of a program, each with its output spec."""
+    """Return the results of a program, each paired with its output spec."""
     values = program.graph.output_node().args[0]
     assert isinstance(values, (tuple, list))
     return list(zip(values, program.graph_signature.output_specs, strict=True))

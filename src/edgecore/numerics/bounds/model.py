@@ -81,7 +81,7 @@ class ErrorModel:
         self.worst = CONFIDENCE if half else 1.0
 
     def add(self, *errors: torch.Tensor) -> torch.Tensor:
-        """Add errors with different causes: plainly, or in float16 as the root of the sum of their squares."""
+        """Add errors with different causes: their plain sum or, in float16, the root of the sum of their squares."""
         if self.half:
             total: torch.Tensor = sum(error.square() for error in errors)  # type: ignore[assignment]
             return total.sqrt()

@@ -37,7 +37,7 @@ def quantize(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict
     # may end up to half a step before the min or max of the row. Clamping values near these ends adds a step of error.
     at_end = (zero_error > 0) & (torch.minimum(quantized - low, high - quantized) <= 1 + zero_error)
     error = error + at_end.double()
-    # Allow `model.steps` more steps if the scale is constant and x was computed: inputs of the program have no error.
+    # Allow `model.steps` more steps if the scale is constant and x was computed; inputs of the program are exact.
     if bool(x.error.any()) and not bool(step_error.any()):
         error = error + model.steps
     return Bounded(value, error, rounded_from=x.error)

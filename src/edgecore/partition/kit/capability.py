@@ -97,7 +97,7 @@ class CapabilityPartitioner:
         return result
 
     def is_operator(self, node: Node) -> bool:
-        """Return True if a tagged node counts as an operator of its partition, because it does more than move data."""
+        """Return True if a tagged node counts as an operator of its partition: it does more than move data."""
         return node.target not in DATA_MOVEMENT
 
     def _exclusions(self, exported_program: ExportedProgram, result: PartitionResult) -> dict[Node, str]:

@@ -258,7 +258,7 @@ def at_most_dims(count: int) -> Constraint:
 
 
 def no_empty_tensors(query: NodeQuery) -> str | None:
-    """Constraint for backends that do not support empty tensors."""
+    """Constraint for backends without support for empty tensors."""
     is_empty = any(0 in val.shape for val in _tensors(query))
     return "a tensor without elements" if is_empty else None
 

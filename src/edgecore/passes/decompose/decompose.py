@@ -178,9 +178,9 @@ def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
     """Convert operands without dims to the dtype in which eager mode computes, if their dtype is wider than all others.
 
     In eager mode, a float16 image times a float32 factor without dims is float16: type promotion treats such a factor
-    as a number, whose dtype matters only if it is of a higher kind, such as a float among integers. The kernels do not
-    make this exception, so the factor is converted first. Results may differ slightly, as some float16 operators of
-    eager mode round later.
+    as a number. The dtype of a number matters only if it is of a higher kind, such as a float among integers. The
+    kernels do not make this exception, so the factor is converted first. Results may differ slightly, as some float16
+    operators of eager mode round later.
     """
     assert isinstance(node.target, OpOverload)
     operands = [leaf for leaf in node.all_input_nodes if _is_tensor(leaf)]
@@ -337,7 +337,7 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _note_layout(old: Node, new: Node, layout_changed: set[Node]) -> None:
-    """Add `new` to `layout_changed` if `old` is in it or has another layout, so that the users of `new` are updated."""
+    """Add `new` to `layout_changed` if `old` is in it or has another layout, so that users of `new` are updated."""
     if old in layout_changed or not same_layout(old.meta["val"], new.meta["val"]):
         layout_changed.add(new)
 

@@ -54,7 +54,7 @@ class Integers:
 
 
 def limits_of(node: Any) -> Integers | None:
-    """Return the int8 or int16 value of a quantize or dequantize node with one scale; None for other nodes.
+    """Return the int8 or int16 value that a node with a single scale quantizes or dequantizes; None for other nodes.
 
     The value's node is the quantize node, or the operand of the dequantize node.
     """

@@ -102,7 +102,7 @@ def _route(source: Node, dim: int) -> _Route:
 
 
 def _permutation(order: list[int], shape: Sequence[Any]) -> tuple[Any, list[int]]:
-    """Return (operator, argument) that permutes dims by `order`, to `shape`; a view if only dims of size 1 move."""
+    """Return (operator, argument) that permutes dims by `order`: a view to `shape` if only dims of size 1 move."""
     larger = [dim for dim, size in zip(order, shape, strict=True) if not isinstance(size, int) or size != 1]
     sizes = view_sizes(shape)
     if larger == sorted(larger) and sizes is not None:

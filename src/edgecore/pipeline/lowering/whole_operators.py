@@ -81,7 +81,7 @@ class WholeOperators:
         return preserve
 
     def keep_untaken(self, program: ExportedProgram) -> bool:
-        """Keep decomposed calls whole from now on, unless earlier backends take all their parts.
+        """From now on, keep decomposed calls whole unless earlier backends take all parts of the call.
 
         Args:
             program: The lowered method. All partitioners but the last are asked which nodes they take.

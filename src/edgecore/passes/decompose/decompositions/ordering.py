@@ -127,7 +127,7 @@ def _median_of_none(dtype: torch.dtype) -> Tensor:
 
 @decomposes(aten.mode.default, applies=_has_static_size)
 def _mode(value: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Sort, then return the smallest of the most frequent elements; a NaN equals no element, as in torch.
+    """Sort, then return the smallest of the most frequent elements. A NaN equals no other element, as in torch.
 
     If the element occurs several times, any of its indices may be returned, as in torch.
     """

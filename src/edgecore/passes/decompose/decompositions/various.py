@@ -264,7 +264,7 @@ def _hypot(left: Tensor, right: Tensor) -> Tensor:
 
 @decomposes(aten.diagonal_scatter.default, applies=has_static_sizes)
 def _diagonal_scatter(value: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """Write a diagonal: take each element from the new diagonal or from the old matrix, by a mask."""
+    """Write a diagonal: select each element from the new diagonal or the old matrix with a mask."""
     matrix = value.movedim((dim1, dim2), (-2, -1))
     rows, columns = matrix.shape[-2:]
     differences = torch.arange(columns).unsqueeze(0) - torch.arange(rows).unsqueeze(1)

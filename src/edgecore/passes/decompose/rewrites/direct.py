@@ -133,7 +133,7 @@ def _identity(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(torch.ops.prims.copy_strided.default)
 def _copy_strided(editor: Editor, node: Node) -> Node:
-    """Remove a copy that only changes the strides, such as the one that ends torch's decomposition of `lerp`."""
+    """Remove a copy that only changes strides, such as the last operator of torch's decomposition of `lerp`."""
     return _input(node)
 
 
