@@ -407,7 +407,7 @@ def _check_meta(pte: PteFile, runtime: str, data: Mapping[str, PtdFile]) -> Iter
 
 
 def _check_digests(meta: Meta, pte: PteFile, data: Mapping[str, PtdFile]) -> Iterator[Violation]:
-    """Compare constants, initial content of mutable buffers, named data and external data with their digests."""
+    """Compare the digests in a file with its constants, initial buffer contents, named data and external data."""
     for kind, expected, buffers in (
         ("constants", meta.constants_sha256, pte.constants),
         ("mutable", meta.state_sha256, pte.mutable),

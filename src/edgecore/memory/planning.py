@@ -239,8 +239,7 @@ def _state(program: ExportedProgram) -> dict[str, TensorSpec]:
 
 
 def check_plan(plan: MemoryPlan) -> None:
-    """Check that tensors with overlapping lifetimes do not overlap in memory, and that each tensor lies within its
-    arena.
+    """Check that tensors that are live at the same time do not overlap, and that each tensor lies in its arena.
 
     Raises:
         CompileError: The plan breaks one of these rules.

@@ -53,7 +53,7 @@ def run_through_delegates(
     Args:
         program: The program.
         inputs: Its inputs.
-        see: Receives each node, its result, and True for nodes inside delegates.
+        see: Receives each node, its result, and True if the node is inside a delegate.
     """
 
     def run(module: GraphModule, operands: Sequence[Any], is_inside: bool) -> Any:

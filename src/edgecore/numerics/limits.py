@@ -38,7 +38,7 @@ def error_limit(
     Args:
         want: The expected value.
         got: The runtime's value.
-        moved: Expected values with noise added before each rounding.
+        moved: The expected value, computed several times with noise added before each rounding.
         dtype: The dtype in which the runtime computes float32 values; by default float32.
         tolerance: The limit relative to the largest magnitude; replaces the limit of the dtype.
     """

@@ -64,8 +64,7 @@ class Difference:
 
 
 def measure(want: torch.Tensor, got: torch.Tensor, step: float | None = None, sample: int = 0) -> Difference:
-    """Return the difference of `got` from `want`. The dtypes may differ; different shapes count as different
-    everywhere.
+    """Return the difference of `got` from `want`. The dtypes may differ; if the shapes differ, so do all elements.
 
     Args:
         want: The expected value.

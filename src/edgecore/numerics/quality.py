@@ -162,8 +162,8 @@ def warn_of_losses(ratios: Mapping[str, float], stacklevel: int) -> None:
 def output_ratios(quantized: Quantized, method: str) -> dict[str, float]:
     """Return the SQNR in dB of each floating-point output; {} without a sample.
 
-    The original and the quantized program run the sample once, or `STATE_CALLS` times in a row if they have state. Then
-    the lowest SQNR counts.
+    The original and the quantized program run the sample once. Programs with state run it `STATE_CALLS` times in a row,
+    and the lowest SQNR counts.
     """
     if quantized.inputs is None:
         return {}
@@ -388,8 +388,8 @@ def warn_of_lost_layers(rows: Collection[LayerQuality], stacklevel: int) -> None
 def lost_layers(quantized: Quantized, method: str) -> list[LayerQuality]:
     """Return the calls whose result quantization destroys; [] without a sample.
 
-    Either the result has an SQNR below `MIN_LAYER_SQNR` while the inputs have a higher SQNR, or all its elements are
-    equal although they differ in the float program. Only values with static scales are compared.
+    Either the SQNR of the result is below `MIN_LAYER_SQNR` while the SQNR of the inputs is higher, or all elements of
+    the result are equal, although they differ in the float program. Only values with static scales are compared.
     """
     if quantized.inputs is None:
         return []

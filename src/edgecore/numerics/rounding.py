@@ -79,7 +79,7 @@ def _step(node: Any) -> float | None:
 
 
 def chooses_scales(program: ExportedProgram) -> bool:
-    """Return True if a program chooses a dynamic scale for a tensor, where a backend may choose one for each row."""
+    """Return True if a program has a dynamic scale of a whole tensor, where a backend may use one for each row."""
     return any(node.target is library.choose_qparams.tensor for node in program.graph.nodes)
 
 

@@ -80,7 +80,7 @@ class Claims:
 def settle_claims(
     programs: Mapping[str, ExportedProgram], results: Mapping[str, PartitionResult | None], refused: Mapping[str, str]
 ) -> Claims:
-    """Grant or refuse each claim, a partitioner's request that its backend keep the state of a mutable buffer.
+    """Grant or refuse each claim: the request of a partitioner that its backend keep the state of a mutable buffer.
 
     The conditions are: In every method, all uses of the buffer are in one partition of the backend, or in several
     partitions that only read the buffer. Every method that uses the buffer claims it. All methods agree on dtype, shape

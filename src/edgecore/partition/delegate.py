@@ -72,7 +72,7 @@ def to_backend(
         diagnostics: Method name -> object that collects the reasons why nodes are not delegated.
         required: Partitioners whose failure raises a `CompileError` instead of a warning.
         skip_mutable_buffer: Partitioners whose claims are refused.
-        link: Makes the final results of a backend's partitions, if there are two or more; None to skip this step.
+        link: Makes the final results of the partitions of a backend that has two or more; None to skip this step.
 
     Returns:
         The edited methods.

@@ -36,8 +36,8 @@ class OutputRow:
         shape: The shape of the program's output.
         dtype: The dtype of the program's output.
         eager: The difference of the program's output from the model's output. It includes the error of the runtime and,
-            if `edgecore.compile` quantized the model, the quantization error; then this difference is from the call
-            with the lowest SQNR.
+            if `edgecore.compile` quantized the model, the quantization error. In that case, this difference is taken
+            from the call with the lowest SQNR.
         quantized: The difference from the quantized program in eager mode, which is the error of the runtime alone;
             None if `edgecore.compile` did not quantize the model.
         bound: The largest accepted absolute error of the runtime.

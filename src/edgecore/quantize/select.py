@@ -59,8 +59,7 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
 
 
 class OutsideBodies(Quantizer):  # type: ignore[misc]
-    """Restricts a quantizer to a module without its control-flow bodies: torchao would pass these to the quantizer,
-    too.
+    """Keeps control-flow bodies from a quantizer, because torchao passes a module's bodies to it, too.
 
     Backends do not run these bodies, and torch.export does not keep the scales of their weights.
     """

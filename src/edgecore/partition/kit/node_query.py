@@ -22,7 +22,7 @@ class NodeQuery:
         node: The call.
         constants: The constants of the program.
         is_decomposed: False before decomposition, when the graph may still have composite operators and views. The
-            strides of a view are then not final: decomposition replaces it by a copy with dense strides.
+            strides of a view are then not final: decomposition replaces the view by a copy with dense strides.
     """
 
     def __init__(self, node: Node, constants: Constants, is_decomposed: bool = True) -> None:

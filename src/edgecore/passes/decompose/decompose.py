@@ -79,8 +79,8 @@ def decompose(
         `program`.
 
     Raises:
-        CompileError: A decomposition cannot be inlined, or branches or bodies return results of different dtypes or
-            ranks.
+        CompileError: A decomposition cannot be inlined, or a branch or loop body returns a result of another dtype or
+            rank than its control-flow node.
     """
     with edit(program) as graph_module:
         mode = fake_mode(graph_module)

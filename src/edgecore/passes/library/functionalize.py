@@ -111,7 +111,8 @@ def _assignments(program: ExportedProgram) -> list[Node]:
 def _copy_before(program: ExportedProgram, assignments: list[Node]) -> None:
     """Copy values that share memory with an assigned buffer, if the program returns them or an assignment reads them.
 
-    An assignment in Python leaves views of the old tensor unchanged, but `torch.export` copies into the old tensor.
+    In Python, an assignment leaves views of the old tensor unchanged; but `torch.export` copies the new content into
+    the old tensor.
     """
     assigned = {node.args[0] for node in assignments}
     shares: dict[Node, bool] = {}
@@ -140,7 +141,7 @@ def _drop_dropouts(program: ExportedProgram) -> None:
 
 
 class _Functionalization:
-    """Makes the graph of a program functional, in one run in the order of the graph.
+    """Makes the graph of a program functional in a single run over its nodes.
 
     Tensors that share memory have a common base; a view also has a source, the node that it views. Each write
     increments the version of the base. The content of a tensor at a version is a node, which is made when it is first

@@ -111,8 +111,7 @@ def _permutation(order: list[int], shape: Sequence[Any]) -> tuple[Any, list[int]
 
 
 def _same_dim(before: Sequence[Any], after: Sequence[Any], dim: int) -> tuple[int, int] | None:
-    """Find the dim of `before` that contains dim `dim` of `after`, and how many of its elements one index of `dim`
-    covers.
+    """Find the dim of `before` that contains `dim` of `after`, and the number of its elements per index of `dim`.
 
     This number is 0 if the two dims are equal. [2, 12] -> [2, 3, 4] gives (1, 4) for dim 1.
     """

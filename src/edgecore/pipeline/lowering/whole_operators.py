@@ -30,9 +30,9 @@ class WholeOperators:
     """Decides which calls of one method stay whole, that is, are not decomposed, because a backend asks for them.
 
     A call that the first backend wants whole stays whole. A call that only a later backend wants whole is decomposed if
-    earlier backends take all its parts, because they must not lose operators to a backend of lower priority. Only after
-    lowering is it known which parts they take. So a method is first lowered with all such calls decomposed. If the
-    earlier backends do not take all parts of a call, the method is lowered again with this call whole:
+    earlier backends take all its parts, because they must not lose operators to a backend of lower priority. The parts
+    that backends take are known only after lowering. So a method is first lowered with all such calls decomposed. If
+    the earlier backends do not take all parts of a call, the method is lowered again with this call whole:
 
         lowered = lower(copy_of_program, whole.preserve_for)
         if whole.keep_untaken(lowered):

@@ -63,7 +63,7 @@ class WholeBackendModule(LoweredBackendModule):
         )
         self.lowered = lowered
         self.edge_program = program
-        # torch.export in strict mode traces `forward`, so it may only use plain attributes.
+        # torch.export in strict mode traces `forward`, so `forward` may only use plain attributes.
         self._in_spec, self._out_spec = program.call_spec
         self._results = [spec.arg for spec in program.graph_signature.output_specs]
         self._number = len(_modules)

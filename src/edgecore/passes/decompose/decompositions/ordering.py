@@ -39,7 +39,7 @@ def _top(value: Tensor, count: int, dim: int, largest: bool) -> tuple[Tensor, Te
 
 @decomposes(aten.sort.default, applies=_has_static_size)
 def _sort(value: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
-    """Sort with `topk`, for k = size. The order of equal elements is unspecified, as in torch."""
+    """Sort with `topk`, where k is the size of the dim. The order of equal elements is unspecified, as in torch."""
     return _top(value, value.shape[dim] if value.dim() else 1, dim, descending)
 
 
@@ -50,7 +50,7 @@ def _stable_sort(
     """Sort with `topk`, then sort the indices of equal elements with `topk` again.
 
     The second step sorts the integers rank * size + index, where equal elements have the same rank. These integers are
-    distinct, and have the order of the elements.
+    distinct, and sorting them sorts the elements stably.
     """
     values, indices = _sort(value, dim, descending)
     size = value.shape[dim] if value.dim() else 1

@@ -61,8 +61,7 @@ def _adaptive_windows(size: int, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _windows_of_equal_size(image: Tensor, dim: int, count: int) -> tuple[Tensor, int, Tensor | None]:
-    """Place the adaptive windows along `dim` side by side, so that pooling with a stride equal to their size visits
-    each once.
+    """Place adaptive windows along `dim` side by side, for pooling with a stride equal to the size of a window.
 
     A window that is smaller than the others repeats its last element. This changes neither the maximum nor its index,
     because the first of equal elements counts.
