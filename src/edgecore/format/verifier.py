@@ -66,7 +66,8 @@ def profile_libraries(runtime: str) -> Mapping[str, frozenset[str]] | None:
     Args:
         runtime: `edgecore`, which accepts all operators; or `executorch-1.5`, whose libraries are named after their
             CMake targets: `quantized_kernels`, `custom_ops` (the operators of its LLM exporter), and `kernels` for the
-            portable and optimized kernels and the core. An application must link the libraries that its files need.
+            portable kernels, the optimized kernels and the core. An application must link the libraries that its files
+            need.
 
     Raises:
         ValueError: The target runtime is unknown.

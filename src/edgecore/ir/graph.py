@@ -70,7 +70,7 @@ def _of_targets(nodes: list[Node], targets: Sequence[Any]) -> list[Node]:
 
 
 def fake_mode(graph_module: GraphModule) -> FakeTensorMode:
-    """Return the `FakeTensorMode` that made the graph's fake tensors, or a new one for a graph without tensors."""
+    """Return the `FakeTensorMode` of the graph's fake tensors; a new one for a graph without tensors."""
     for node in graph_module.graph.nodes:
         val = node.meta.get("val")
         for leaf in val if isinstance(val, (tuple, list)) else (val,):
@@ -186,7 +186,7 @@ def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensor
             continue  # skip control flow: its results are contiguous, whatever the layout of its operands
         before = node.meta.get("val")
         if before is None:
-            continue  # skip an assertion, which has no result
+            continue  # skip an assertion: it has no result
         node.meta["val"] = after = compute_val(mode, node.target, node.args, node.kwargs)
         if not same_layout(before, after):
             changed.add(node)

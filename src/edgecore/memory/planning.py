@@ -171,8 +171,9 @@ class MemoryPlanningPass:
 class _Lifetimes:
     """Computes the lifetimes of all tensor specs, as positions in `order` (all nodes in the order of execution).
 
-    In `order`, a control-flow node occurs twice, before and after the nodes of its bodies. `planned` are the specs that
-    need memory in an arena, in the order of their first use; `unplanned` need none. Specs in `fixed` must not share
+    In `order`, a control-flow node occurs twice, before and after the nodes of its bodies. `planned` has the specs that
+    need memory in an arena, in the order of their first use; specs in `unplanned` need none. Specs in `fixed` must not
+    share
     memory: inputs, outputs, mutable buffers, written arguments, and all specs that branches and loops use.
     """
 

@@ -129,7 +129,7 @@ def _assign(graph_module: GraphModule, bounds: Bounds, presets: Presets) -> None
 
 
 def _assign_written(node: Node) -> None:
-    """Give the same tensor spec to an argument that `node` writes, and to the result that is its new content."""
+    """Give the same tensor spec to an argument that `node` writes and to the result with its new content."""
     writer = writer_of(node.target)
     assert writer is not None
     written = [operand.meta[SPEC] for operand in writer.operands(node)]

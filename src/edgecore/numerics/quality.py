@@ -61,7 +61,7 @@ class LayerQuality:
         module: The qualified name of the module.
         node: The name of the node.
         operator: The name of the operator.
-        scheme: The quantization of weights, inputs and result, in words; if none of them is quantized, the dtype of the
+        scheme: How weights, inputs and result are quantized, in words. If none of them is, the dtype of the
             computation, and the recipe's rule that excluded the call.
         sqnr: The SQNR of the result.
         inputs_sqnr: The lowest SQNR of the inputs.

@@ -1,4 +1,4 @@
-"""The protocol of partitioners: a partitioner tags nodes for a backend, and gives the reasons for the others."""
+"""The protocol of partitioners: a partitioner tags nodes for a backend, and says why others are not supported."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def run_command(
         seconds: Time limit.
         memory_mb: Limit in MiB for the resident memory of the command and its children together.
         stop: Event that cancels the command.
-        stdin: The parts of its input, which another thread writes; by default empty.
+        stdin: The parts of its input, which another thread writes; by default no input.
         stdout: File that receives its stdout; `Ended.out` is then empty.
         err_bytes: Number of bytes at the end of stderr to keep; by default all.
         folder: Its working directory; by default the directory of this process.

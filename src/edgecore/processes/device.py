@@ -222,8 +222,8 @@ class Ssh(Device):
     def _call(self, line: str) -> list[str]:
         """Return the ssh command that runs a line in `sh`, whatever the user's shell is.
 
-        `exit $?` prevents `sh` from replacing itself by the command. So `sh` survives and reports the signal that
-        killed the command; otherwise ssh would return 255, as for its own errors.
+        `exit $?` prevents `sh` from replacing itself by the command (`exec`). So `sh` survives and reports the signal
+        that killed the command; otherwise ssh would return 255, as for its own errors.
         """
         return [*self._command, f"sh -c {shlex.quote(f'{line}; exit $?')}"]
 

@@ -119,7 +119,7 @@ def task(title: str, total: int | None = None) -> Iterator[Task]:
 
     Args:
         title: What is done.
-        total: Number of steps, if it is known.
+        total: Number of steps; None if it is unknown.
     """
     begun = Task(title, total, listener=_listener.get())
     begun.tell()

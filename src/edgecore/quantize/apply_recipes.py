@@ -117,7 +117,7 @@ def _convert(
             f"{title}: the program computes gradients, whose ranges no calibration foresees; quantize the model alone, "
             "or train it quantized with edgecore.prepare_qat"
         )
-    args, kwargs = pytree.tree_map(copied, example)  # copy the inputs, because the model may write them
+    args, kwargs = pytree.tree_map(copied, example)  # copy the inputs, because the model may write to them
     with failures_named(title):
         # Copy the program: torchao changes loop bodies, which all modules made from one program share.
         module = copy_program(program).module()

@@ -106,8 +106,8 @@ def _verify_call(node: Node, preserved: Collection[OpOverload]) -> None:
 def _verify_complex_readers(node: Node, preserved: Collection[OpOverload]) -> None:
     """Verify the readers of a refused call that returns complex numbers.
 
-    Complex calls that real arithmetic can express are already replaced. This call is still there because a reader could
-    not be replaced, so the error names that reader.
+    Complex calls that real arithmetic can express are already replaced. This call remains because one of its readers
+    could not be replaced, so the error names that reader.
     """
     if any(val.is_complex() for val in _tensors(node.meta.get("val"))):
         for reader in node.users:

@@ -96,7 +96,7 @@ def module_to_run(program: ExportedProgram, *, check_guards: bool = True) -> Gra
 
 @contextmanager
 def unchanged_buffers(*models: Any) -> Iterator[None]:
-    """At the end of the block, restore the buffers of programs and modules, because runs may write to them.
+    """Restore the buffers of programs and modules at the end of the block, because runs may write to them.
 
     A program's buffers are the tensors of the user's model. `models` may include functions, which have no buffers.
     """

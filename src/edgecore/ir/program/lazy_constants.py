@@ -102,7 +102,7 @@ def pieces_of(tensor: torch.Tensor) -> Iterator[memoryview] | None:
 
 
 def load(tensor: torch.Tensor) -> torch.Tensor:
-    """If a tensor is a lazy constant, or a view of one, load its values. Return the tensor."""
+    """Load the values of `tensor` if it is a lazy constant or a view of one, and return `tensor`."""
     reserved = _pending(tensor)
     if reserved is not None:
         offset = 0

@@ -21,7 +21,7 @@ def is_result(spec: OutputSpec) -> bool:
 
 
 def has_gradients(program: ExportedProgram) -> bool:
-    """Return True for a program with a loss and gradients, as `_export_forward_backward` makes it."""
+    """Return True for a program with a loss and gradients, such as `_export_forward_backward` makes."""
     return any(spec.kind in _GRADIENTS for spec in program.graph_signature.output_specs)
 
 

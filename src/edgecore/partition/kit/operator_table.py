@@ -1,7 +1,7 @@
 """Tables of the operators that a backend supports.
 
-A table decides which nodes are delegated, gives the reasons for the others, documents the operators, and holds the data
-with which the backend's compiler translates each operator.
+A table decides which nodes are delegated, and gives the reasons why others are not. It also documents the operators,
+and holds the data with which the backend's compiler translates each of them.
 """
 
 from __future__ import annotations

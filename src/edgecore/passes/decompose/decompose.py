@@ -97,8 +97,7 @@ def _decompose_graph(
 ) -> None:
     """Rewrite one graph, then the bodies of its control flow.
 
-    `layout_changed` contains the nodes whose shape, strides or dtype changed, but whose users' `val` is not updated
-    yet.
+    `layout_changed` contains the nodes whose shape, strides or dtype changed, but whose users still have the old `val`.
     """
     pending = calls(graph_module)[::-1]
     flows = [node for node in pending if is_control_flow(node)]

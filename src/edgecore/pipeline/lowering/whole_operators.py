@@ -134,7 +134,7 @@ class WholeOperators:
 
 
 def _taken(partitioner: Partitioner, program: ExportedProgram) -> list[Node]:
-    """List the nodes that a partitioner tags; empty if it fails, because the delegation step will report this."""
+    """List the nodes that a partitioner tags; none if it fails, because the delegation step will report the failure."""
     try:
         partitioner.partition(program)
     except Exception:

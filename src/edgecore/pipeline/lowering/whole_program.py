@@ -290,7 +290,7 @@ def _output_nodes(program: ExportedProgram) -> list[Node]:
 
 
 def _renumbered(module: LoweredBackendModule, offset: int) -> LoweredBackendModule:
-    """Add `offset` to the debug handles in a copy of a delegate, because another program uses the same handles."""
+    """Add `offset` to the debug handles in a copy of a delegate: another program already uses the same handles."""
     handles = {key: tuple(handle + offset for handle in value) for key, value in module.result.debug_handle_map.items()}
     original = copy_program(module.original_module)
     for node in original.graph.nodes:

@@ -1,7 +1,7 @@
 """Import packages and call their functions in a child process, so that a hang, a crash or output does no harm.
 
-The child (`main`) sends a message before each step and after each task. If the child dies or exceeds the time limit of
-a step, then that step's task has failed, and a new child continues with the remaining tasks.
+The child (`main`) sends a message before each step and after each task. If the child dies in a step or exceeds the time
+limit of the step, then the task of this step has failed, and a new child continues with the remaining tasks.
 """
 
 from __future__ import annotations

@@ -264,9 +264,9 @@ def _spectrum(editor: Editor, real: Node, dims: Any, normalization: int) -> Node
 def real_inverse(editor: Editor, node: Node) -> Node | None:
     """Compute `_fft_c2r` (complex spectrum to real tensor) from parts, with transforms of real numbers.
 
-    The spectrum is symmetric in the last dim: real parts are even, imaginary parts odd. So the inverse transform is the
-    sum of the real and imaginary parts of the transform of (real part + imaginary part). Imaginary parts at frequencies
-    that are their own mirror image are ignored.
+    The spectrum is symmetric in the last dim: real parts are even, imaginary parts odd. So transform (real part +
+    imaginary part); the inverse transform is the sum of the real and imaginary parts of the result. Imaginary parts at
+    frequencies that are their own mirror image are ignored.
     """
     source, last = node.args[0], argument(node, "last_dim_size")
     assert isinstance(source, Node)

@@ -46,7 +46,7 @@ def decomposes(*targets: OpOverload, applies: Applies = lambda node: True) -> Ca
 
 
 def has_static_sizes(node: Node) -> bool:
-    """Return True if the sizes of the argument `self` are static."""
+    """Return True if all sizes of the argument `self` are static."""
     return all(isinstance(size, int) for size in argument(node, "self").meta["val"].shape)
 
 
