@@ -140,7 +140,7 @@ class OperatorTable(Generic[Lower]):
         return "not among the backend's operators"
 
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
-        """Return the reason why a row does not support a value of a call: it is no tensor, or has another dtype."""
+        """Return the reason why a row does not support a value of a call: it is not a tensor, or has another dtype."""
         for name, val in query.vals(except_arguments=row.any_dtype):
             if not isinstance(val, torch.Tensor):
                 return f"{name} is not a tensor"
@@ -174,7 +174,7 @@ class OperatorTable(Generic[Lower]):
             namespace: Accept only operators of this namespace, such as `aten`; any namespace if empty.
 
         Raises:
-            ValueError: One of the names is no operator of the table.
+            ValueError: The table lacks one of the named operators.
         """
         rows = [row for row in self.rows.values() if namespace in ("", row.target.namespace)]
         known = sorted({name for row in rows for name in row.names})
@@ -209,7 +209,7 @@ class OperatorTable(Generic[Lower]):
             inside_only: Identifies values that must not cross the border of a partition; None if there are none.
 
         Raises:
-            ValueError: A name in `operators` is no operator of the table.
+            ValueError: The table lacks an operator named in `operators`.
         """
         allowed = set(self.check_names(operators))
 

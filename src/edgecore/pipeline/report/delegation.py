@@ -43,7 +43,7 @@ class ReportRow:
         dtypes: The dtypes of the call's inputs and outputs.
         module: The qualified name of the innermost module that makes the call.
         inputs: The names of the nodes, or of inputs of the method, whose results the call reads.
-        shape: The dtype and shape of the first result, such as `float32 [1, 10]`; empty if it is no tensor.
+        shape: The dtype and shape of the first result, such as `float32 [1, 10]`; empty if it is not a tensor.
         partition: The number of the delegate that computes the call, from 0 in each method; None outside of delegates.
     """
 
