@@ -13,7 +13,7 @@ LIBRARY_FOLDER = _HERE / "lib"
 
 
 def main() -> None:
-    """Replace this process by the program edgecore-run: the entry point of the command of that name."""
+    """Replace this process by the program edgecore-run; the command `edgecore-run` calls this function."""
     try:
         os.execv(PROGRAM, [str(PROGRAM), *sys.argv[1:]])
     except OSError as error:

@@ -21,7 +21,7 @@ _PART = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Alignments:
-    """Alignments of the parts of a file to write, in bytes; powers of two.
+    """Alignments of the parts of a file that is written, in bytes. All are powers of two.
 
     Attributes:
         segment: Alignment of each segment, at least 128; 4096 or more for segments that are mapped, locked or read by
@@ -63,7 +63,7 @@ class Segment:
 
 
 def without_shared(segments: Iterable[Segment]) -> list[Segment]:
-    """Return the segments except named data that is a part of the constants' segment, so that each byte counts once."""
+    """Drop segments of named data that lie inside the constants' segment, so that totals count each byte once."""
     every = list(segments)
     constants = [(segment.offset, segment.offset + segment.size) for segment in every if segment.kind == "constants"]
 
@@ -120,7 +120,7 @@ class Layout:
 
 
 class MappedFile(mmap.mmap):
-    """A memory mapping of a part of a file. The file no longer changes, so pages can be dropped and read again."""
+    """A memory mapping of a part of a file that no longer changes, so its pages can be dropped and read again."""
 
 
 def align(value: int, alignment: int) -> int:
@@ -129,7 +129,7 @@ def align(value: int, alignment: int) -> int:
 
 
 def parts(buffer: Buffer) -> Iterator[memoryview]:
-    """Yield a buffer in parts of some megabytes; after use, give the pages of a `MappedFile` back to the system."""
+    """Yield a buffer in pieces of a few megabytes; let the system drop the pages of each piece of a `MappedFile`."""
     view = memoryview(buffer)
     view = view.cast("B") if view.nbytes else memoryview(b"")
     for start in range(0, len(view), _PART):
@@ -148,7 +148,7 @@ def write_chunks(chunks: Iterator[Buffer], file: BinaryIO) -> int:
 
 
 class SegmentReader:
-    """Reads the segments of a file, which are in its bytes `base` to `end`, and records the use of each."""
+    """Reads the segments in the bytes `base` to `end` of a file, and records the use of each segment."""
 
     def __init__(self, view: memoryview, segments: Sequence[DataSegment], base: int, end: int) -> None:
         self.base = base
@@ -167,7 +167,7 @@ class SegmentReader:
             self.views.append(view[start : start + segment.size])
 
     def segment(self, index: int, kind: str) -> memoryview:
-        """Return the bytes of a segment, and record its use `kind`."""
+        """Return the bytes of a segment, and record that it is used as `kind`."""
         if index >= len(self.views):
             raise FormatError(f"{kind} data in segment {index}, but the file has {len(self.views)} segments")
         self.kinds[index] = kind

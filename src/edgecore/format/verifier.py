@@ -1,4 +1,4 @@
-"""Verify files: the structure of a program, and the rules of its target runtime."""
+"""Verify a file: check the structure of the program, and the rules of its target runtime."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def profile_libraries(runtime: str) -> Mapping[str, frozenset[str]] | None:
     Args:
         runtime: `edgecore`, which accepts all operators; or `executorch-1.5`, whose libraries are named after their
             CMake targets: `quantized_kernels`, `custom_ops` (the operators of its LLM exporter), and `kernels` for the
-            portable and optimized kernels and the core. An application must link the libraries that its files need.
+            portable kernels, the optimized kernels and the core. An application must link the libraries that its files
+            need.
 
     Raises:
         ValueError: The target runtime is unknown.
@@ -162,7 +163,7 @@ def verify_ptd(ptd: PtdFile) -> list[Violation]:
 def verify_cases(bpte: BpteFile, pte: PteFile) -> list[Violation]:
     """Verify that the test cases of a bundled program match its program `pte`.
 
-    The names of the methods are compared, and the number, dtypes and shapes of inputs and expected outputs.
+    Compares the names of the methods, and the number, dtypes and shapes of the inputs and expected outputs.
     """
     plans = {plan.name: plan for plan in pte.program.execution_plan}
     findings = []
@@ -407,7 +408,7 @@ def _check_meta(pte: PteFile, runtime: str, data: Mapping[str, PtdFile]) -> Iter
 
 
 def _check_digests(meta: Meta, pte: PteFile, data: Mapping[str, PtdFile]) -> Iterator[Violation]:
-    """Compare constants, initial content of mutable buffers, named data and external data with their digests."""
+    """Compare the digests in a file with its constants, initial buffer contents, named data and external data."""
     for kind, expected, buffers in (
         ("constants", meta.constants_sha256, pte.constants),
         ("mutable", meta.state_sha256, pte.mutable),
@@ -420,7 +421,7 @@ def _check_digests(meta: Meta, pte: PteFile, data: Mapping[str, PtdFile]) -> Ite
     keys = [entry.key.encode() for entry in meta.data]
     if any(a >= b for a, b in pairwise(keys)):
         yield Violation("metadata", "the keys of its digests are not in ascending order")
-    digests: dict[int, bytes] = {}  # id of the bytes -> digest; several keys may have the same bytes object
+    digests: dict[int, bytes] = {}  # id of the bytes object -> digest; several keys may have the same bytes object
     for entry in meta.data:
         holders: list[tuple[str, Buffer]] = []
         if entry.key in pte.named_data:

@@ -1,4 +1,4 @@
-"""Make a page from the parts of a report, and the scripts and style in `assets`."""
+"""Make a page from the parts of a report, with the scripts and the style in `assets`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
               "handles", "node", "calls", "ns", "min", "max" and "rest", averaged over the runs. Without times: "name",
               "operator", "module", "backend", "line", "node", "partition", "shape" and "why".
             - "operatorTable": a result of `table` whose rows are the operators.
-            - "timeline": rows of an operator's index or -1, start, length, level, and a text if the index is -1.
+            - "timeline": rows [index of the operator, start, length, level]; if the index is -1, a text follows.
             - "memory": results of `arena`. "tables": results of `table`.
             - "accuracy": "rows" with "module", "operator", "line", "backend", "local" and "accumulated" (dB; None for
               equal values, -1000 for NaN), "wrong" and "why"; "culprit": index of the first row that is wrong, or None;
@@ -160,7 +160,7 @@ def _owners(live: Sequence[Tensor]) -> list[Owner]:
 
 
 def _packed(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Store rows with equal keys as one list of keys and a list of values for each row: half as long as dicts."""
+    """Store rows with equal keys as one list of keys, and a list of values for each row: half the size of dicts."""
     keys = list(rows[0])
     return {"keys": keys, "rows": [[row[key] for key in keys] for row in rows]}
 
@@ -171,5 +171,5 @@ def _asset(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return the expression by which a content security policy allows an element with this text."""
+    """Return the source expression with which a content security policy allows an element with this text."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

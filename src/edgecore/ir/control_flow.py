@@ -48,7 +48,7 @@ class ControlFlow:
 
     @property
     def operands(self) -> tuple[Any, ...]:
-        """The operands that correspond to the placeholders of each body, in the same order."""
+        """The operands that each body receives as placeholders, in the same order."""
         return self.carried + self.scanned + self.captured
 
     def bound(self, body: GraphModule) -> Iterator[tuple[Node, Any, bool]]:

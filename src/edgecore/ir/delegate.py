@@ -101,7 +101,7 @@ class DelegatedCall(NamedTuple):
 def call_delegate(module: LoweredBackendModule, *args: Any) -> tuple[Any, ...]:
     """Run a delegate.
 
-    A delegate call has this function as its target and the module's `get_attr` node as its first argument. torch keeps
+    In a delegate call, this function is the target, and the module's `get_attr` node is the first argument. torch keeps
     such a call even without users, because it may change state; `ir.graph.edit` removes a call that writes no state.
     """
     return module(*args)  # type: ignore[no-any-return]

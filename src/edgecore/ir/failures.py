@@ -36,8 +36,8 @@ def failures_named(what: str) -> Iterator[None]:
 def failing_node(error: BaseException) -> Node | None:
     """Return the node that was being processed when `error` was raised, or None if the traceback does not show it.
 
-    Code that walks a graph usually calls its current node `node`, in edgecore, torch.fx and backends alike. So the
-    result is the local variable `node` of the innermost frame outside of torch that has such a variable.
+    In edgecore, torch.fx and backends, code that walks a graph usually calls its current node `node`. So the result is
+    the local variable `node` of the innermost frame outside of torch that has one.
     """
     innermost, step = None, error.__traceback__
     while step is not None:

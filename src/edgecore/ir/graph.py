@@ -70,7 +70,7 @@ def _of_targets(nodes: list[Node], targets: Sequence[Any]) -> list[Node]:
 
 
 def fake_mode(graph_module: GraphModule) -> FakeTensorMode:
-    """Return the `FakeTensorMode` that made the graph's fake tensors, or a new one for a graph without tensors."""
+    """Return the `FakeTensorMode` of the graph's fake tensors; a new one for a graph without tensors."""
     for node in graph_module.graph.nodes:
         val = node.meta.get("val")
         for leaf in val if isinstance(val, (tuple, list)) else (val,):
@@ -105,15 +105,15 @@ def compute_val_of(mode: FakeTensorMode, target: Callable[..., Any], args: Any, 
 
 
 def _representable(val: torch.Tensor) -> torch.Tensor:
-    """Make the result of an FFT over inner dims contiguous if its strides in eager mode match no dim order."""
+    """Make `val` contiguous if its strides match no dim order, as after an FFT over inner dims in eager mode."""
     return val if dim_order(val) is not None else val.contiguous()
 
 
 def dense(val: Any) -> Any:
     """Give the result of a view (a tensor or a list of tensors) the strides of its copy variant.
 
-    `contiguous()` is not enough: it keeps any stride of a dim of size 1, from which PyTorch's convolutions derive the
-    dim order of their result.
+    `contiguous()` is not enough: it keeps the strides of dims of size 1, and PyTorch's convolutions derive the dim
+    order of their result from them.
     """
     if isinstance(val, (list, tuple)):
         return [dense(item) for item in val]
@@ -121,7 +121,7 @@ def dense(val: Any) -> Any:
 
 
 class Editor:
-    """A position for new nodes: directly before the node `origin`, whose source location they inherit.
+    """Inserts new nodes directly before the node `origin`; they inherit its source location.
 
     Attributes:
         graph: The graph.
@@ -164,7 +164,7 @@ def has_result(node: Node) -> bool:
 
 
 def take_graph(graph_module: GraphModule, source: GraphModule) -> None:
-    """Give a graph module the graph of another module, and the attributes that this graph reads."""
+    """Move a graph from another module into a graph module, with the attributes that this graph reads."""
     for node in source.graph.find_nodes(op="get_attr"):
         name = str(node.target)
         if "." not in name and getattr(graph_module, name, None) is not getattr(source, name):
@@ -186,7 +186,7 @@ def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensor
             continue  # skip control flow: its results are contiguous, whatever the layout of its operands
         before = node.meta.get("val")
         if before is None:
-            continue  # skip an assertion, which has no result
+            continue  # skip an assertion: it has no result
         node.meta["val"] = after = compute_val(mode, node.target, node.args, node.kwargs)
         if not same_layout(before, after):
             changed.add(node)
@@ -233,9 +233,9 @@ def _expression(size: Any) -> Any:
     return size if isinstance(size, int) else size.node.expr
 
 
-@cache  # cached, because stack traces repeat few paths, and pathlib takes microseconds for each
+@cache  # cached, because stack traces repeat the same few paths, and pathlib takes microseconds for each path
 def is_inside_torch(path: str) -> bool:
-    """Return True if a source file belongs to the package torch; torchvision does not."""
+    """Return True if a source file is in the package torch itself, not in torchvision or another package."""
     return Path(path).is_relative_to(_TORCH)
 
 
@@ -253,7 +253,7 @@ def source_line(node: Node) -> str:
 
 
 def module_path(node: Node) -> str:
-    """Return the qualified name of the innermost module from which a node comes, such as `encoder.layers.3`, or ""."""
+    """Return the qualified name of the innermost module that made a node, such as `encoder.layers.3`; "" if unknown."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     name = str(stack[-1][0]) if stack else ""
     for prefix in ("L['self'].", "L__self___"):
@@ -318,10 +318,10 @@ def edit(program: ExportedProgram) -> Iterator[GraphModule]:
 
 
 def _has_effect(node: Node) -> bool:
-    """Return True for a node to keep even without users: an input, the output, or a call that writes."""
+    """Return True for a node that stays even without users: an input, the output, or a call that writes."""
     if is_delegate_call(node):
         return module_of(node).writes_state
-    # A region under `torch.no_grad()` or `torch.autocast()` may also write, so keep its call even without users.
+    # A region under `torch.no_grad()` or `torch.autocast()` may write tensors, so keep its call even without users.
     return (
         node.op in ("placeholder", "output")
         or node.target in REGIONS

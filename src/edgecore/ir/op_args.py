@@ -12,7 +12,7 @@ from edgecore.ir.torch_compat import OpOverload, schema_of
 def argument(node: Node, name: str) -> Any:
     """Return the value of one argument of a call: a node, a number, a list of these, or None.
 
-    If the call does not pass the argument, returns its default, or None without a default.
+    If the call does not pass the argument, returns its default, or None if it has no default.
 
     Raises:
         KeyError: The operator has no argument of this name.

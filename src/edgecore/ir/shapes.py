@@ -12,7 +12,7 @@ def shape(node: Any) -> tuple[Any, ...]:
 
 
 def rank(node: Any) -> int:
-    """Return the number of dims of a node's result."""
+    """Return the number of dims of the result of a node."""
     return len(shape(node))
 
 

@@ -89,7 +89,7 @@ def overload_name(operator: OpOverload) -> str:
 
 
 def can_decompose(operator: OpOverload) -> bool:
-    """Return True if torch computes an operator by other operators (CompositeImplicitAutograd)."""
+    """Return True if torch implements an operator by other operators (CompositeImplicitAutograd)."""
     return bool(operator._can_decompose())
 
 

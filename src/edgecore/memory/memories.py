@@ -29,8 +29,7 @@ class Memory:
 def distribute(
     memories: Sequence[Memory], specs: Sequence[TensorSpec], uses: Mapping[TensorSpec, int], alignment: int
 ) -> None:
-    """Set the memory id and offset of each tensor spec; place the most frequently used tensors in the cheapest
-    memories.
+    """Set the memory id and offset of each tensor spec, with the most used tensors in the cheapest memories.
 
     Each tensor is placed at the lowest free offset of the cheapest memory that has room for it.
 

@@ -34,7 +34,7 @@ def greedy(specs: Sequence[TensorSpec], alignment: int) -> int:
 
 
 def best_fit(specs: Sequence[TensorSpec], alignment: int) -> int:
-    """Place the tensors in five orders, in the first or the tightest gap that fits; use the smallest arena."""
+    """Try five orders of placement, each with the first and with the tightest gap that fits; use the smallest arena."""
     problem = _Problem(specs, alignment)
     return problem.apply(problem.best_order()[1])
 
@@ -65,7 +65,7 @@ def annealed(specs: Sequence[TensorSpec], alignment: int, *, effort: int = 500_0
 
 
 def searching(effort: int, seed: int = 0) -> Planner:
-    """Return the planner `annealed` with another effort and seed."""
+    """Return the planner `annealed`, but with this effort and seed."""
     return partial(annealed, effort=effort, seed=seed)
 
 
@@ -105,7 +105,7 @@ class _Problem:
         return sorted(range(len(self.sizes)), key=lambda i: (-self.sizes[i], self.specs[i].lifetime))
 
     def orders(self) -> list[list[int]]:
-        """Return the orders in which `best_fit` places the tensors.
+        """Return the orders of placement that `best_fit` tries.
 
         The tensors are sorted by descending size, by descending size * lifetime, by descending total size of the
         tensors that are live at the same time, by descending lifetime, and by ascending start of the lifetime.
@@ -122,7 +122,7 @@ class _Problem:
         ]
 
     def best_order(self) -> tuple[list[int], _Placement]:
-        """Return the order of tensors that gives the smallest arena, and its placement; stop at the lower bound."""
+        """Return the order of placement that gives the smallest arena, and its placement; stop at the lower bound."""
         best: tuple[list[int], _Placement] | None = None
         for order in self.orders():
             for fit in (False, True):

@@ -48,7 +48,7 @@ class MemoryPlan:
 
     @property
     def sizes(self) -> list[int]:
-        """The arena sizes by number of the arena, as in the file's `non_const_buffer_sizes`; entry 0 is unused."""
+        """The size of each arena, by memory id, as in the file's `non_const_buffer_sizes`; entry 0 is unused."""
         return [self.arenas.get(index, 0) for index in range(max(self.arenas, default=0) + 1)]
 
 
@@ -121,7 +121,7 @@ class MemoryPlanningPass:
         shared = set(plan.state.values()) if self.share_mutable_buffers else set()
         lifetimes = _Lifetimes(program, self.alloc_graph_input, self.alloc_graph_output)
         for spec in lifetimes.unplanned:
-            spec.mem_id = None  # undo the choice that `run` made: a tensor in `unplanned` needs no arena
+            spec.mem_id = None  # undo the choice of `run`: a tensor in `unplanned` needs no arena
         for spec in lifetimes.planned:
             spec.mem_id = SHARED_ARENA if spec in shared else self.arena_of(spec)
             if shared and spec.mem_id == SHARED_ARENA and spec not in shared:
@@ -171,8 +171,9 @@ class MemoryPlanningPass:
 class _Lifetimes:
     """Computes the lifetimes of all tensor specs, as positions in `order` (all nodes in the order of execution).
 
-    In `order`, a control-flow node occurs twice, before and after the nodes of its bodies. `planned` are the specs that
-    need memory in an arena, in the order of their first use; `unplanned` need none. Specs in `fixed` must not share
+    In `order`, a control-flow node occurs twice, before and after the nodes of its bodies. `planned` has the specs that
+    need memory in an arena, in the order of their first use; specs in `unplanned` need none. Specs in `fixed` must not
+    share
     memory: inputs, outputs, mutable buffers, written arguments, and all specs that branches and loops use.
     """
 
@@ -223,7 +224,7 @@ class _Lifetimes:
         self.planned = [spec for spec in first if spec not in unplanned]
 
     def uses(self) -> dict[TensorSpec, int]:
-        """For each tensor with its own memory, count the nodes that write or read it or its aliases."""
+        """For each tensor with its own memory, count the nodes that read or write the tensor or one of its aliases."""
         count: dict[TensorSpec, int] = defaultdict(int)
         for node in self.order:
             for accessed in (node, *node.all_input_nodes):
@@ -239,8 +240,7 @@ def _state(program: ExportedProgram) -> dict[str, TensorSpec]:
 
 
 def check_plan(plan: MemoryPlan) -> None:
-    """Check that tensors with overlapping lifetimes do not overlap in memory, and that each tensor lies within its
-    arena.
+    """Check that tensors that are live at the same time do not overlap, and that each tensor lies in its arena.
 
     Raises:
         CompileError: The plan breaks one of these rules.

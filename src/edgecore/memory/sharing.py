@@ -129,7 +129,7 @@ class _Sharer:
             self.result.content.update({part: (spec,) for part in parts})
 
     def concatenation(self, node: Node) -> None:
-        """Compute the operands of a concatenation directly in their ranges of the result."""
+        """Let the operands of a concatenation be computed directly in their ranges of its result."""
         result = node.meta[SPEC]
         sources = list(node.args[0])  # type: ignore[arg-type]
         dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
@@ -182,7 +182,7 @@ class _Sharer:
         self._join([(storage, 0)], state)
 
     def in_place(self, node: Node) -> None:
-        """Let the result of `node` reuse the memory of an operand of its dtype and shape that no later node reads."""
+        """Let `node` write its result to the memory of an operand of equal dtype and shape that no later node reads."""
         spec = node.meta.get(SPEC)
         # Skip a result that lies in a mutable buffer (`owned` has no buffers). Otherwise its operand would be computed
         # in the buffer, too, at an earlier time, when later nodes may still have to read the buffer's old content.
@@ -211,7 +211,7 @@ class _Sharer:
     # Checks and changes that several kinds of sharing need ------------------------------------------------------------
 
     def _may_join(self, part: TensorSpec, base: TensorSpec) -> bool:
-        """Return True if `part` may become an alias inside `base`: it is no alias yet, and both are in one arena."""
+        """Return True if `part` may become an alias inside `base`: it is not one yet, and both are in one arena."""
         return part in self.owned and part.base is None and part.mem_id == base.mem_id
 
     def _overlaps_in_delegate(self, part: TensorSpec, base: TensorSpec) -> bool:
@@ -253,7 +253,7 @@ class _Sharer:
 
 
 def _new_state(program: ExportedProgram) -> Iterator[tuple[Node, TensorSpec]]:
-    """Yield (node of the new content, tensor spec of the buffer) for each mutable buffer that the program writes."""
+    """Yield (node that computes the new content, tensor spec) of each mutable buffer that the program writes."""
     signature = program.graph_signature
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     buffers = {
@@ -302,7 +302,7 @@ def _is_outermost(spec: TensorSpec, dim: int) -> bool:
 
 
 def _offsets(node: Node, source: TensorSpec) -> list[int] | None:
-    """Return the offset in bytes of each result of `node` in the memory of its operand `source`.
+    """Return where each result of `node` begins in the memory of its operand `source`, in bytes.
 
     Returns None unless the results are contiguous ranges of that memory.
     """

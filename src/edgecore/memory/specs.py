@@ -53,7 +53,7 @@ class TensorSpec:
     def storage(self) -> TensorSpec:
         """The tensor that owns the memory: the end of the chain of `base`s; this tensor itself if it has no `base`."""
         spec = self
-        while spec.base is not None:  # a loop, not recursion: the chain may be longer than Python's recursion limit
+        while spec.base is not None:  # use a loop, not recursion: the chain may be longer than Python's recursion limit
             spec = spec.base
         return spec
 
@@ -99,7 +99,7 @@ class TensorSpec:
 
 
 def assign_specs(program: ExportedProgram) -> None:
-    """Set the tensor specs in `meta["spec"]` of all nodes with tensor results; a getitem has the spec of its result."""
+    """Set `meta["spec"]` of all nodes with tensor results; a `getitem` has the tensor spec of what it reads."""
     _assign(program.graph_module, Bounds(program), {})
 
 
@@ -129,7 +129,7 @@ def _assign(graph_module: GraphModule, bounds: Bounds, presets: Presets) -> None
 
 
 def _assign_written(node: Node) -> None:
-    """Give the same tensor spec to an argument that `node` writes, and to the result that is its new content."""
+    """Give the same tensor spec to an argument that `node` writes and to the result with its new content."""
     writer = writer_of(node.target)
     assert writer is not None
     written = [operand.meta[SPEC] for operand in writer.operands(node)]
@@ -140,8 +140,9 @@ def _assign_written(node: Node) -> None:
 def _assign_bodies(node: Node, bounds: Bounds) -> None:
     """Assign tensor specs in the bodies of a control-flow node, so that values of the body share memory with the node.
 
-    A carried input of a loop body shares the spec of the node's result, and a captured input its operand's spec; a
-    slice of a scanned tensor has its own memory. The branches of `cond` compute directly into the results of the node.
+    A carried input of a loop body shares the spec of the node's result, and a captured input shares the spec of its
+    operand. A slice of a scanned tensor has its own memory. The branches of `cond` compute directly into the results of
+    the node.
     """
     flow = control_flow(node)
     for body in flow.bodies:

@@ -1,4 +1,4 @@
-"""The SQNR (signal to quantization noise ratio) in dB: its definition and its format. Needs no torch."""
+"""The SQNR (signal to quantization noise ratio) in dB: its definition and its format. This module imports no torch."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def run_through_delegates(
     Args:
         program: The program.
         inputs: Its inputs.
-        see: Receives each node, its result, and True for nodes inside delegates.
+        see: Receives each node, its result, and True if the node is inside a delegate.
     """
 
     def run(module: GraphModule, operands: Sequence[Any], is_inside: bool) -> Any:
@@ -74,7 +74,7 @@ def run_through_delegates(
 
 
 def first(result: Any) -> Any:
-    """Return a single result, or the first of several results, which a recurrent layer has for example."""
+    """Return the result of a node, or the first if there are several, as in a recurrent layer."""
     return result[0] if isinstance(result, (tuple, list)) and result else result
 
 

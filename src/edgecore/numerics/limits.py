@@ -38,7 +38,7 @@ def error_limit(
     Args:
         want: The expected value.
         got: The runtime's value.
-        moved: Expected values with noise added before each rounding.
+        moved: The expected value, computed several times with noise added before each rounding.
         dtype: The dtype in which the runtime computes float32 values; by default float32.
         tolerance: The limit relative to the largest magnitude; replaces the limit of the dtype.
     """
@@ -53,7 +53,7 @@ def noise_limit(want: torch.Tensor, moved: Iterable[torch.Tensor]) -> float:
 
 
 def unmasked_magnitude(want: torch.Tensor, got: torch.Tensor) -> float:
-    """Return the largest magnitude of `want`; ignore the far larger elements of a mask if `got` has the same ones."""
+    """Return the largest magnitude of `want`, without the far larger elements of a mask if `got` has them, too."""
     largest = magnitude(want)
     if not want.is_floating_point() or largest < MASK:
         return largest

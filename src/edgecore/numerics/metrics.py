@@ -64,8 +64,7 @@ class Difference:
 
 
 def measure(want: torch.Tensor, got: torch.Tensor, step: float | None = None, sample: int = 0) -> Difference:
-    """Return the difference of `got` from `want`. The dtypes may differ; different shapes count as different
-    everywhere.
+    """Return the difference of `got` from `want`. The dtypes may differ; if the shapes differ, so do all elements.
 
     Args:
         want: The expected value.
@@ -90,7 +89,7 @@ def measure(want: torch.Tensor, got: torch.Tensor, step: float | None = None, sa
     noise = _norm(error)
     if not math.isfinite(noise):
         return _measure_scaled(want, got, equal)
-    if noise == 0:  # only 0 and -0 differ
+    if noise == 0:  # the elements differ only as 0 and -0 do
         return equal
     signal, other = _norm(want), _norm(got)
     cosine = math.nan
@@ -114,7 +113,7 @@ def _of_errors(equal: Difference, error: torch.Tensor, scale: float) -> Differen
 
 
 def _measure_scaled(want: torch.Tensor, got: torch.Tensor, equal: Difference) -> Difference:
-    """Measure values of which some are infinite or NaN, or whose difference or squared difference overflows."""
+    """Measure values that have infinite or NaN elements, or whose difference or squared difference overflows."""
     want, got = want.double(), got.double()
     same = _same(want, got)
     finite = want.isfinite() & got.isfinite()
@@ -155,7 +154,7 @@ def magnitude(value: torch.Tensor) -> float:
 
 
 def comparable(value: torch.Tensor) -> torch.Tensor:
-    """Convert to a real float32 or float64 tensor: complex numbers to two parts, integers exactly if possible."""
+    """Convert to real float32 or float64: split complex numbers into two parts, and keep integers exact if possible."""
     value = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
     if value.dtype in (torch.float32, torch.float64):
         return value.detach()

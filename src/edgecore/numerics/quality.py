@@ -61,7 +61,7 @@ class LayerQuality:
         module: The qualified name of the module.
         node: The name of the node.
         operator: The name of the operator.
-        scheme: The quantization of weights, inputs and result, in words; if none of them is quantized, the dtype of the
+        scheme: How weights, inputs and result are quantized, in words. If none of them is, the dtype of the
             computation, and the recipe's rule that excluded the call.
         sqnr: The SQNR of the result.
         inputs_sqnr: The lowest SQNR of the inputs.
@@ -79,7 +79,7 @@ class LayerQuality:
 
     @property
     def place(self) -> str:
-        """The module, the operator with its node, and the line of the model's code, as text."""
+        """The module, the operator with its node, and the source line of the model, as text."""
         module = f"{self.module}: " if self.module else ""
         return f"{module}{self.operator} ({self.node}{f', {self.source}' if self.source else ''})"
 
@@ -116,8 +116,7 @@ class Quantized:
 
 
 def layer_qualities(quantized: Quantized, method: str = "forward") -> list[LayerQuality]:
-    """Measure the accuracy loss of each operator call, in one run of the float program and one of the quantized
-    program.
+    """Measure the accuracy loss of each operator call, from one run of each of the two programs.
 
     Some calls are left out: calls that only move data, calls whose result is not a float tensor or is all zeros, and
     calls that the original program does not have.
@@ -163,8 +162,8 @@ def warn_of_losses(ratios: Mapping[str, float], stacklevel: int) -> None:
 def output_ratios(quantized: Quantized, method: str) -> dict[str, float]:
     """Return the SQNR in dB of each floating-point output; {} without a sample.
 
-    The original and the quantized program run the sample once, or `STATE_CALLS` times in a row if they have state. Then
-    the lowest SQNR counts.
+    The original and the quantized program run the sample once. Programs with state run it `STATE_CALLS` times in a row,
+    and the lowest SQNR counts.
     """
     if quantized.inputs is None:
         return {}
@@ -198,7 +197,7 @@ def _call(function: Callable[..., Any], inputs: Inputs) -> Any:
 
 
 def _counterparts(original: GraphModule, program: GraphModule, names: Mapping[str, str]) -> Iterator[tuple[Node, str]]:
-    """Yield pairs: a node of `program`, and the name of the node of `original` that computes the same value.
+    """Yield each node of `program` with the name of the node of `original` that computes the same value.
 
     A convolution into which a batch norm was fused corresponds to the batch norm.
     """
@@ -215,11 +214,11 @@ def _counterparts(original: GraphModule, program: GraphModule, names: Mapping[st
 
 
 class FloatReference:
-    """The original program of a quantized one, prepared to run on several samples.
+    """The float program from which a quantized program was made, prepared to run on several samples.
 
     Args:
         quantized: The two programs.
-        nodes: Names of nodes of the quantized program whose values in the original program `run` returns.
+        nodes: Names of nodes of the quantized program; `run` returns their values in the original program.
     """
 
     def __init__(self, quantized: Quantized, nodes: Collection[str]) -> None:
@@ -258,8 +257,8 @@ class _Ratios:
     """Records in `ratios` the SQNR in dB of each node of the quantized program whose float result has a signal.
 
     `values` has the float program's results, by node name. A quantized result is compared after its dequantization.
-    `single` collects the nodes whose quantized result is one number in all elements, unlike the float result. Results
-    are rounded to `dtype`, as on the device.
+    `single` collects the nodes whose quantized result has equal elements, although the elements of the float result
+    differ. Results are rounded to `dtype`, as on the device.
     """
 
     def __init__(
@@ -289,7 +288,7 @@ class _Ratios:
 
 
 def _ratios(quantized: Quantized, *, has_static_scale: bool) -> _Ratios:
-    """Run both programs on the sample, and compare all results, or only those quantized with a static scale."""
+    """Run both programs on the sample, and compare all results, or only the results quantized with a static scale."""
     assert quantized.inputs is not None
     original, program = quantized.original.module(), quantized.program.module()
     pairs = _counterparts(original, program, quantized.names)
@@ -306,7 +305,7 @@ def _ratios(quantized: Quantized, *, has_static_scale: bool) -> _Ratios:
 def _rounded(node: Node) -> Node | None:
     """Return x if `node` is dequantize(quantize(x)) with a static scale; otherwise None.
 
-    A dynamic scale belongs to the inputs of the next layer, not to the result of the layer before.
+    With a dynamic scale, the pair quantizes an input of the next layer, not the result of the layer before it.
     """
     quantized = node.args[0] if is_dequantize(node) else None
     if not isinstance(quantized, Node) or not is_quantize(quantized) or isinstance(quantized.args[1], Node):
@@ -339,7 +338,7 @@ def _row(node: Node, ratio: float, ratios: Mapping[Node, float], quantized: Quan
 
 
 def _origin(node: Node) -> Node:
-    """Return the first node before a chain of quantize and dequantize nodes that ends in `node`."""
+    """Walk back over a chain of quantize and dequantize nodes that ends in `node`; return the node before it."""
     while node.op == "call_function" and (is_dequantize(node) or is_quantize(node)):
         node = node.args[0]  # type: ignore[assignment]
     return node
@@ -353,7 +352,7 @@ def _scheme(node: Node) -> list[str]:
         rounding = _rounding(source)
         parts[f"{kind} {rounding}{' per tensor' if kind == 'weights' and ' ' not in rounding else ''}"] = None
     for user in filter(is_quantize, node.users):
-        if not isinstance(user.args[1], Node):  # skip a dynamic scale: it belongs to the inputs of the next layer
+        if not isinstance(user.args[1], Node):  # skip a dynamic scale: it quantizes the inputs of the next layer
             parts[f"result {_rounding(user)}"] = None
     return list(parts)
 
@@ -389,8 +388,8 @@ def warn_of_lost_layers(rows: Collection[LayerQuality], stacklevel: int) -> None
 def lost_layers(quantized: Quantized, method: str) -> list[LayerQuality]:
     """Return the calls whose result quantization destroys; [] without a sample.
 
-    Either the result has an SQNR below `MIN_LAYER_SQNR` while the inputs have a higher SQNR, or all its elements are
-    equal although they differ in the float program. Only values with static scales are compared.
+    Either the SQNR of the result is below `MIN_LAYER_SQNR` while the SQNR of the inputs is higher, or all elements of
+    the result are equal, although they differ in the float program. Only values with static scales are compared.
     """
     if quantized.inputs is None:
         return []

@@ -79,7 +79,7 @@ def _step(node: Any) -> float | None:
 
 
 def chooses_scales(program: ExportedProgram) -> bool:
-    """Return True if a program chooses a dynamic scale for a tensor, where a backend may choose one for each row."""
+    """Return True if a program has a dynamic scale of a whole tensor, where a backend may use one for each row."""
     return any(node.target is library.choose_qparams.tensor for node in program.graph.nodes)
 
 
@@ -127,7 +127,7 @@ def feeds_convolution(node: Node) -> bool:
 
 
 def choose_by_row(x: torch.Tensor, dtype: torch.dtype, has_images: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return scales and zero points [..., 1] for each row of x (last dim), or equal ones for all rows of an image."""
+    """Return scales and zero points [..., 1] of the rows of x (last dim); with `has_images`, of whole images."""
     if not has_images:
         return library.choose_qparams_per_token_asymmetric(x, dtype)  # type: ignore[no-any-return]
     of_images = library.choose_qparams_per_token_asymmetric(x.flatten(1), dtype)

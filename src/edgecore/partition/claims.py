@@ -1,4 +1,4 @@
-"""Decide which mutable buffers a backend may hold inside its delegates, and give the reason for each other buffer."""
+"""Decide which mutable buffers a backend may hold inside its delegates, and give a reason for each refusal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgecore.partition.protocol import REFUSED, TAG, PartitionResult
 
 
 def claimable_buffers(program: ExportedProgram) -> list[MutableBuffer]:
-    """List the mutable buffers that a partitioner may claim after it has set its tags: those that a tagged node uses.
+    """List the mutable buffers that a tagged node uses, which a partitioner may claim after it has set its tags.
 
     If nodes outside of the backend use a claimed buffer, edgecore refuses the claim and reports the reason. Then it
     calls the partitioner again, and this function omits the buffer.
@@ -66,7 +66,7 @@ def _user(node: Node) -> str:
 
 @dataclass
 class Claims:
-    """The decisions about claims: requests of partitioners that their backend keep the state of a mutable buffer.
+    """The decisions about claims. With a claim, a partitioner asks that its backend keep the state of a mutable buffer.
 
     Attributes:
         granted: Qualified names of the buffers whose state the backend will keep.
@@ -80,7 +80,7 @@ class Claims:
 def settle_claims(
     programs: Mapping[str, ExportedProgram], results: Mapping[str, PartitionResult | None], refused: Mapping[str, str]
 ) -> Claims:
-    """Grant or refuse each claim, a partitioner's request that its backend keep the state of a mutable buffer.
+    """Grant or refuse each claim: the request of a partitioner that its backend keep the state of a mutable buffer.
 
     The conditions are: In every method, all uses of the buffer are in one partition of the backend, or in several
     partitions that only read the buffer. Every method that uses the buffer claims it. All methods agree on dtype, shape

@@ -60,7 +60,7 @@ def _as_program(program: ExportedProgram, flow: ControlFlow, body: GraphModule) 
 
 
 def name_apart(program: ExportedProgram) -> None:
-    """Give the calls in branches and loop bodies unique names, because edgecore stores reasons by node name."""
+    """Give calls in branches and loop bodies unique names, because edgecore stores reasons by node name."""
     used: set[str] = set()
     for node in all_calls(program.graph_module):
         name, number = node.name, 0

@@ -72,7 +72,7 @@ def to_backend(
         diagnostics: Method name -> object that collects the reasons why nodes are not delegated.
         required: Partitioners whose failure raises a `CompileError` instead of a warning.
         skip_mutable_buffer: Partitioners whose claims are refused.
-        link: Makes the final results of a backend's partitions, if there are two or more; None to skip this step.
+        link: Makes the final results of the partitions of a backend that has two or more; None to skip this step.
 
     Returns:
         The edited methods.
@@ -145,12 +145,12 @@ def _delegate_in_bodies(
 ) -> list[_Partition]:
     """Pass branches and loop bodies to the partitioner as programs, and delegate the nodes that it tags.
 
-    Appends the partitioner's results for them to `results`.
+    Appends the partitioner's results for these programs to `results`.
     """
     delegated: list[_Partition] = []
     name_apart(program)
     for body in body_programs(program):
-        _drop_tags({"": body})  # some partitioners tag bodies, too, when they receive a method
+        _drop_tags({"": body})  # some partitioners tag the bodies of a method, too
         answer = _ask(body, partitioner, {})
         results.append(answer.result)
         _note_answer(body, answer, {}, diagnostics, required)
@@ -205,7 +205,7 @@ class _Partition:
 
 @dataclass
 class _Failure:
-    """A failure of `preprocess` on a partition of a backend that was to keep the state of the buffers `held`."""
+    """A failure of `preprocess` on a partition whose backend was to keep the state of the buffers `held`."""
 
     method: str
     partition: _Partition
@@ -271,7 +271,7 @@ def _drop_tags(programs: Mapping[str, ExportedProgram]) -> None:
 
 
 def _partitions(program: ExportedProgram, answer: _Answer) -> list[_Partition]:
-    """Group the tagged nodes by tag, and remove the tags. First copies the nodes that belong to several partitions."""
+    """Group the tagged nodes by tag, and remove the tags. Nodes that belong to several partitions are copied first."""
     if answer.result is not None and answer.result.copied_nodes:
         _copy_nodes(program, answer.result.copied_nodes)
     partitions: dict[str, _Partition] = {}
@@ -284,7 +284,7 @@ def _partitions(program: ExportedProgram, answer: _Answer) -> list[_Partition]:
 
 
 def _copy_nodes(program: ExportedProgram, copied: Mapping[str, Sequence[str]]) -> None:
-    """Copy nodes for each further partition that reads them; copy users first, so that their copies read the copies."""
+    """Copy nodes for each further partition that reads them; copy users first, so that their copies are users, too."""
     with edit(program) as graph_module:
         for node in reversed([node for node in graph_module.graph.nodes if node.name in copied]):
             for tag in copied[node.name]:

@@ -96,7 +96,7 @@ def extract(
 
 
 def _outputs(program: ExportedProgram, inside: set[Node], nodes: list[Node], held: Collection[str]) -> list[Node]:
-    """List the nodes of a partition that are read outside or returned; updates of buffers in `held` do not count."""
+    """List the nodes of a partition that are read outside or returned, except updates of the buffers in `held`."""
     results = {
         value
         for value, spec in zip(program.graph.output_node().args[0], program.graph_signature.output_specs, strict=True)
@@ -149,7 +149,7 @@ def _is_outside(inside: set[Node], user: Node) -> bool:
 
 
 def _restore_order(graph: Graph) -> None:
-    """Sort the graph in topological order, with as few changes of the present order as possible.
+    """Sort the graph topologically, and change the present order as little as possible.
 
     The delegate call takes the place of the partition's last node, so users of its outputs may stand before the call.
     """

@@ -79,7 +79,7 @@ class PartitionDiagnostics:
     def refuse(
         self, backend: str, buffers: Sequence[str], nodes: Sequence[Node], error: Exception, required: bool = False
     ) -> None:
-        """Record that a backend failed on a partition with mutable buffers, so that it does not get the buffers; warn.
+        """Record that a backend failed on a partition with mutable buffers and does not get these buffers; warn.
 
         Args:
             backend: Its id.
@@ -116,7 +116,7 @@ class PartitionDiagnostics:
 
     @staticmethod
     def _fail(backend: str, task: str, nodes: Sequence[Node], error: Exception, required: bool) -> str:
-        """Format the sentence about a failure; raise it as `CompileError` if the backend is required."""
+        """Format the sentence about a failure; if the backend is required, raise it as a `CompileError`."""
         node = failing_node(error)
         location = describe(node) if node is not None else ", ".join(map(describe, nodes[:_MAX_NODES]))
         location += " ..." if node is None and len(nodes) > _MAX_NODES else ""

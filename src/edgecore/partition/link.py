@@ -18,7 +18,7 @@ def link_delegates(
     diagnostics: Mapping[str, PartitionDiagnostics],
     required: Collection[str],
 ) -> None:
-    """Replace the results of a backend's delegates by those of `link`, if the backend has two or more delegates.
+    """Replace the results of a backend's delegates by what `link` returns, if the backend has two or more delegates.
 
     If `link` fails, the delegates stay as they were compiled, and a `FallbackWarning` names the backend.
 
@@ -55,7 +55,7 @@ def link_delegates(
 
 
 def _check(compiled: Sequence[CompiledPartition], results: Sequence[PreprocessResult]) -> None:
-    """Check that `link` returned a result for each partition, and as many `unread_results` in each as before."""
+    """Check that `link` returned a result for each partition, with the same number of `unread_results` as before."""
     if len(results) != len(compiled):
         raise ValueError(f"link gave {len(results)} results")
     for partition, result in zip(compiled, results, strict=True):

@@ -1,4 +1,4 @@
-"""The protocol of partitioners: a partitioner tags nodes for a backend, and gives the reasons for the others."""
+"""The protocol of partitioners: a partitioner tags nodes for a backend, and says why others are not supported."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class DelegationSpec:
         backend_id: The backend's id.
         compile_specs: The compile specs.
         constants_as_inputs: True if the constants that the partition reads, such as weights, stay in the program and
-            become inputs of the delegate; False if the backend stores them; or the names of the placeholders that stay.
+            become inputs of the delegate; False if the backend stores all constants; or the names of the placeholders
+            that stay.
     """
 
     backend_id: str

@@ -1,4 +1,4 @@
-"""A base class, with ExecuTorch's names of methods, for passes that interpret a graph node by node."""
+"""A base class for passes that interpret a graph node by node. Its methods have the names of ExecuTorch's class."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class ExportPass(PassBase):
     `call_cond`, `call_while`, `call_map`, `call_scan`, `call_delegate`, `call_submodule`, `on_attr`, `inputs`, `call`.
     Each method receives a visited node and returns the value that later nodes read in its place: the result of its
     `super()` method, one of its arguments, or the result of `super().call_operator`, which it may call several times.
-    Values are instances of `ProxyValue`: `value.data` is the fake tensor or the number, `value.node` the node; other
-    attributes, such as `value.target`, come from the node.
+    Values are instances of `ProxyValue`: `value.data` is the fake tensor or the number, and `value.node` is the node.
+    Other attributes, such as `value.target`, come from the node.
 
     A new call with the operator and the arguments of the visited node keeps its name and its `val`. If nothing changes,
     the graph stays as it is. The methods `requires` and `ensures` check the graph before and after the pass.
@@ -121,7 +121,7 @@ class ExportPass(PassBase):
         return ProxyValue(arg, node)
 
     def output(self, results: Any, meta: NodeMetadata) -> Any:
-        """Add the node that returns the results: values, nested as the graph returns them."""
+        """Add the node that returns the results, which are values nested as in the visited graph."""
         return self._fx("output", "output", (results,), {}, meta)
 
     def call_operator(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: NodeMetadata) -> Any:
@@ -151,7 +151,7 @@ class ExportPass(PassBase):
     def call_size_operator(
         self, tensor_proxy: ProxyValue, dim: int, meta: NodeMetadata, *, edge_dialect: bool = False
     ) -> Any:
-        """Return the size of a dim as an argument: a number, or a call of `sym_size` if it is known only at run time.
+        """Return the size of a dim as an argument: a number, or a call of `sym_size` for a size known only at run time.
 
         `edge_dialect` has no effect, because edgecore's edge dialect has ATen's own operators.
         """
@@ -195,7 +195,7 @@ class ExportPass(PassBase):
         return self._fx("call_function", SCAN, (body, init, xs, additional_inputs), {}, meta)
 
     def _body(self, body: GraphModule, carried: Any, scanned: Any, captured: Any) -> GraphModule:
-        """Visit the body of `map` or `scan`. The slices that it receives have the fake values of its placeholders."""
+        """Visit the body of `map` or `scan`. Its slices get the fake values of the body's placeholders."""
         slices = [node.meta["val"] for node in placeholders(body)[len(carried) :][: len(scanned)]]
         visited: GraphModule = self.call_submodule(body, (*carried, *slices, *captured)).graph_module
         return visited
@@ -270,7 +270,7 @@ class _Copy:
         inputs: The values of the inputs that have not been visited yet.
         node: The visited node.
         read: A visited node -> the value that later nodes read in its place.
-        kept: The visited nodes that were copied without a change.
+        kept: The visited nodes whose copies are unchanged.
     """
 
     def __init__(self, graph_module: GraphModule, inputs: list[Any]) -> None:
@@ -310,7 +310,7 @@ class _Copy:
         return ProxyValue(node.meta.get("val", value), node)
 
     def module(self, module: torch.nn.Module) -> ProxyValue:
-        """Add a `get_attr` node for a branch, a loop body or a delegate, under its own name if it has one."""
+        """Add a `get_attr` node for a branch, a loop body or a delegate, and keep the module's name if it has one."""
         own = {name: child for name, child in self._graph_module.named_children() if child is module}
         visited = [str(node.target) for node in self.node.all_input_nodes if node.op == "get_attr"]
         name = next(iter(own), next((name for name in visited if name not in self._attributes), "submodule"))
@@ -352,7 +352,7 @@ class _Copy:
 
 
 def _described(graph: Graph) -> list[Any]:
-    """Describe the computation of a graph by names of nodes, without `get_attr` nodes, to compare two graphs."""
+    """Describe the computation of a graph by the names of its nodes, except `get_attr` nodes, to compare two graphs."""
 
     def name(node: Node) -> str:
         return str(node.target) if node.op == "get_attr" else node.name

@@ -46,7 +46,7 @@ class PassManager:
     Args:
         passes: The passes.
         run_checks_after_each_pass: True to run the checks of `add_checks` after every pass. A program is also checked
-            by `check_program`, a graph module for calling only functions. The environment variable
+            by `check_program`; a graph module must call only functions. The environment variable
             `EDGECORE_VERIFY_PASSES` does the same. A failed check is a `CompileError` that names the pass.
         suppress_check_failures: True to ignore failed checks.
         check_program: The check for programs. The default is the verifier of the edge dialect.

@@ -25,7 +25,7 @@ _PROTECTED = _OF_THE_VALUE | {"stack_trace", "nn_module_stack", "debug_handle"}
 class ProxyValue:
     """A value of a graph.
 
-    If the value is a number that is known when the pass runs, `int(value)` and `bool(value)` return it. For a symbolic
+    If the value is a number that is known when the pass runs, `int(value)` and `bool(value)` convert it. For a symbolic
     number, they raise an error.
 
     Attributes:

@@ -40,7 +40,7 @@ def is_dequantize(node: Any) -> bool:
 
 
 def dequantized_inputs(node: Node) -> list[Node]:
-    """List the dequantize nodes whose results a call reads directly, or as a weight through a view."""
+    """List the dequantize nodes whose results a call reads, either directly or through a view of a weight."""
     sources = []
     for source in node.all_input_nodes:
         inner = source.args[0] if source.target in VIEW_COPIES or source.target in VIEW_COPY_FORMS else None
@@ -79,7 +79,7 @@ class QuantizationParameters:
 
 
 def parameters_of(node: Node) -> QuantizationParameters | None:
-    """Return the scale, zero point and so on of a per-tensor or per-channel (de)quantize node; None for other nodes."""
+    """Return the quantization parameters of a per-tensor or per-channel (de)quantize node; None for other nodes."""
     name = str(getattr(node.target, "__name__", "")).partition(".")[0]
     if not (is_quantize(node) or is_dequantize(node)) or not name.endswith(("per_tensor", "per_channel")):
         return None

@@ -53,8 +53,8 @@ def copy_traced(
         traced: The graph.
         leaves: The nodes that replace its placeholders.
         editor: The position, directly before the call that was traced.
-        functional: Returns the functional overload that replaces a traced in-place call, or None to keep it. Later
-            nodes then read its result.
+        functional: Returns the functional overload that replaces a traced in-place call, or None to keep the call.
+            Later nodes read the result of the overload.
 
     Returns:
         The nodes of the traced graph's results, nested in the same way.

@@ -87,7 +87,7 @@ def put_back(editor: Editor, view: Node, source: Node, new: Node) -> Node:
 
     Args:
         editor: The position for new nodes.
-        view: The node of the view; its first argument may be an older content of `source`.
+        view: The node of the view. Its first argument may be a node with older content of `source`.
         source: The content of the view's input before the write.
         new: The new content of the view.
 
@@ -105,7 +105,7 @@ def put_back(editor: Editor, view: Node, source: Node, new: Node) -> Node:
 
 
 def _put_part_back(editor: Editor, parts: Node, index: Any, source: Node, new: Node) -> Node:
-    """Write `new`, the content of one part that `split` or `unbind` returned, back into their input."""
+    """Write `new`, the content of one part that `split` or `unbind` returned, back into the tensor that was split."""
     if parts.target is aten.unbind.int:
         return editor.call(aten.select_scatter.default, source, new, argument(parts, "dim"), index)
     if parts.target not in _SPLITS:

@@ -58,8 +58,8 @@ def eager_suite(
     Args:
         method_name: The method that the cases call.
         model: A module in eval mode or an exported program. Buffers that it writes are restored afterwards.
-        example_inputs: The inputs of the only case if there are no `samples`: a tuple, or a tensor if there is only
-            one. None for the inputs of an exported program.
+        example_inputs: The inputs of the only case if there are no `samples`: a tuple, or a tensor if there is only one
+            input. None to use the example inputs of an exported program.
         samples: Inputs in the form of `calibration` of `edgecore.compile`; each becomes a case.
 
     Raises:

@@ -36,8 +36,8 @@ class OutputRow:
         shape: The shape of the program's output.
         dtype: The dtype of the program's output.
         eager: The difference of the program's output from the model's output. It includes the error of the runtime and,
-            if `edgecore.compile` quantized the model, the quantization error; then this difference is from the call
-            with the lowest SQNR.
+            if `edgecore.compile` quantized the model, the quantization error. In that case, this difference is taken
+            from the call with the lowest SQNR.
         quantized: The difference from the quantized program in eager mode, which is the error of the runtime alone;
             None if `edgecore.compile` did not quantize the model.
         bound: The largest accepted absolute error of the runtime.
@@ -211,7 +211,7 @@ def _compare_method(
     reference: Reference,
     tolerance: float | None,
 ) -> list[OutputRow]:
-    """Run all calls of a method, and return for each output the row of the call with the largest error / bound."""
+    """Run all calls of a method. For each output, return the row of the call with the largest error per bound."""
     model_results = _run(model, calls)
     if isinstance(model, ExportedProgram) and has_gradients(model):
         names = [output.name for output in method.outputs]
@@ -300,7 +300,7 @@ def _run(model: Any, calls: Sequence[Call]) -> list[list[tuple[str, Any]]]:
 
 
 def _apply(program: ExportedProgram, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    """Return the results of consecutive calls of a function that runs `program`; the program's buffers are restored."""
+    """Return the results of consecutive calls of a function that runs `program`, then restore the program's buffers."""
     with unchanged_buffers(program):
         return [[copied(value) for value in pytree.tree_leaves(function(*call))] for call in calls]
 

@@ -119,8 +119,8 @@ def compile(
         passes: The passes that lower the model: `edgecore.passes.EDGE_PASSES`, or a list made from it with
             `insert_before`, `insert_after`, `replace` and `skip`.
         dump_passes: A new or empty folder, into which the graph is written as text after each pass that changed it.
-        generate_etrecord: Keep the programs for `get_etrecord`, which ExecuTorch's developer tools read; edgecore's
-            need only the `.pte`.
+        generate_etrecord: Keep the programs for `get_etrecord`, which ExecuTorch's developer tools read. The tools of
+            edgecore need only the `.pte`.
 
     Returns:
         The program, in memory. `save` writes it to a file, `report` says where each operator runs, and `compare`
@@ -146,7 +146,7 @@ def compile(
     if runtime not in (fmt.EXECUTORCH_1_5, fmt.EDGECORE):
         raise CompileError(f"no target runtime {runtime!r}; use {fmt.EXECUTORCH_1_5!r} or {fmt.EDGECORE!r}")
     planning = _planning(memory, share_state)
-    # called before the slow export, to report errors early
+    # called before the slow export, so that errors are reported early
     alignments = file_alignments(segment_alignment, constant_tensor_alignment)
     chosen = backend_list(backends)
     plan: Plan = ()
@@ -250,7 +250,7 @@ def _export_methods(
     *,
     with_recipe: bool,
 ) -> tuple[dict[str, ExportedProgram], dict[str, Any]]:
-    """Export each method that is not an `ExportedProgram`; for a recipe, also return the dynamic shapes of each."""
+    """Export each method that is not an `ExportedProgram`; with a recipe, also return each method's dynamic shapes."""
     by_method = isinstance(model, Mapping)
     exported, shapes_of = dict[str, ExportedProgram](), dict[str, Any]()
     for name, module in dict(model if isinstance(model, Mapping) else {"forward": model}).items():

@@ -74,7 +74,7 @@ class CompiledProgram(FinishedProgram):
         return next(iter(self._references.values())).steps
 
     def report(self, *, quantization: bool = False) -> DelegationReport:
-        """Return the delegation report: the backend that runs each operator, and the reason for others.
+        """Return the delegation report: the backend that runs each operator, and why others are not delegated.
 
         Args:
             quantization: True to add the loss of each layer of a quantized program: the SQNR in dB, measured on the

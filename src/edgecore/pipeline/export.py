@@ -57,8 +57,8 @@ def export_model(
     """Export a module.
 
     Args:
-        model: A module in eval mode. A wrapper in training mode is accepted if all modules inside are in eval mode. For
-            a module that `torch.export` made, the mode is ignored.
+        model: A module in eval mode. A wrapper in training mode is accepted if all modules inside it are in eval mode.
+            For a module that `torch.export` made, the mode is ignored.
         example_inputs: A tuple with one entry per positional argument, the argument itself if there is only one, or a
             mapping of keyword arguments.
         example_kwargs: Additional keyword arguments; the inputs of the program have the order of the parameters of

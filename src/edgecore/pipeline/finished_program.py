@@ -72,8 +72,8 @@ class FinishedProgram:
         named = {id(blob.data): blob.data for key, blob in self.pte.named_data.items() if key != fmt.META_KEY}
         external = (entry.data for file in self.data.values() for entry in file.entries.values())
         data = [*self.pte.constants, *self.pte.mutable, *self.pte.delegate_blobs, *named.values(), *external]
-        # A file stores data that a kernel and a delegate share only once; for example, an embedding and the output
-        # layer may share a weight.
+        # Data that a kernel and a delegate share is stored only once; for example, an embedding and the output layer
+        # may share a weight.
         lengths = Counter(memoryview(part).nbytes for part in data)
         contents = {
             (length, sha256(part).digest() if lengths[length] > 1 else b"")
@@ -175,7 +175,7 @@ class FinishedProgram:
         return {path: partial(fmt.write_ptd_to, self.data[name]) for name, path in paths.items()}
 
     def report(self) -> DelegationReport:
-        """Return the delegation report: the backend that runs each operator, and the reason for others.
+        """Return the delegation report: the backend that runs each operator, and why others are not delegated.
 
         Example:
             >>> print(program.report())

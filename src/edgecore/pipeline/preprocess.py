@@ -40,7 +40,7 @@ def preprocess(
 
 
 def link(backend_id: str, partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:
-    """Return the final results of all partitions of a backend, from the backend's `link` if it has this method."""
+    """Return the final results of a backend's partitions: from its `link` if it has one, else from `preprocess`."""
     compiler = compiler_of(registry.find(backend_id))
     if isinstance(compiler, LinkingCompiler):
         return list(compiler.link(partitions))

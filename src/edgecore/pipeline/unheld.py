@@ -48,7 +48,7 @@ class Unheld:
 def unheld_constants(
     programs: Mapping[str, ExportedProgram], dtype: torch.dtype, backend_ids: Collection[str]
 ) -> list[Unheld]:
-    """List the numbers that a dtype cannot represent in the partitions of some backends, with the calls that read them.
+    """List the numbers that calls in the partitions of some backends read, but that a dtype cannot represent.
 
     Args:
         programs: Method name -> program with delegates.
@@ -68,7 +68,7 @@ def unheld_constants(
 
 
 def warn_of_unheld(constants: Sequence[Unheld], dtype: torch.dtype, stacklevel: int) -> None:
-    """Warn of the numbers that `dtype` cannot represent, but not of those that only mask elements of a softmax."""
+    """Warn of the numbers that `dtype` cannot represent, except numbers that only mask elements of a softmax."""
     texts = [str(constant) for constant in constants if not constant.hides]
     if texts:
         more = [f"{len(texts) - _LISTED} more, see the report"] if len(texts) > _LISTED else []
@@ -95,7 +95,7 @@ def _unheld(program: ExportedProgram, dtype: torch.dtype) -> Iterator[Unheld]:
 
 
 def _numbers(node: Node, constants: Constants) -> Iterator[tuple[str, float]]:
-    """Yield the numbers that a call reads; for a constant tensor its only element, or its largest if that exceeds 1."""
+    """Yield the numbers that a call reads. Of a constant tensor, yield its only element, or its largest if above 1."""
     arguments = arguments_by_name(node) if isinstance(node.target, OpOverload) else {}
     for name, argument in arguments.items():
         for value in pytree.tree_leaves(argument):

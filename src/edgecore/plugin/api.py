@@ -235,7 +235,7 @@ class RewriteRecipe:
         computes_in: Dtype in which the backend computes floating-point values with these options. The quantization
             report and `compare` round results to this dtype.
         describe_weights: Returns for the quantization report how the weights of a call are stored, such as `weights as
-            indices of 4 bits into a table`, if the program does not show it by dequantize calls; None for other calls.
+            indices of 4 bits into a table`, if no dequantize calls in the program show it; None for other calls.
     """
 
     rewrite: Callable[[ExportedProgram, Selects], ExportedProgram]
@@ -370,7 +370,8 @@ class LinkingCompiler(BackendCompiler, Protocol):
             partitions: The partitions of all methods, in the order of the methods and of their programs.
 
         Returns:
-            A result for each partition, in this order: the same result, or another with equal `unread_results`.
+            A result for each partition, in this order: the result of `preprocess`, or another with as many
+            `unread_results`.
 
         Raises:
             Exception: The partitions cannot be linked. The results of `preprocess` stay, and a `FallbackWarning` is
@@ -404,8 +405,8 @@ class BlobNode:
     Attributes:
         operation: Its key in `PreprocessResult.debug_handle_map`, by which traces name it.
         name: The kind of operation, such as "Conv2d".
-        inputs: Numbers of the values that it reads, without constants.
-        outputs: Numbers of the values that it computes.
+        inputs: Ids of the values that it reads, without constants.
+        outputs: Ids of the values that it computes.
     """
 
     operation: int | str
@@ -420,9 +421,9 @@ class BlobGraph:
 
     Attributes:
         nodes: The operations.
-        inputs: Numbers of the values that are the delegate's inputs, in order.
-        outputs: Numbers of the values that are the delegate's outputs, in order.
-        values: Number of a value -> its dtype, sizes and quantization: "int8 [1, 8, 8, 16] scale 0.02 zero 3".
+        inputs: Ids of the values that are the delegate's inputs, in order.
+        outputs: Ids of the values that are the delegate's outputs, in order.
+        values: Id of a value -> its dtype, sizes and quantization: "int8 [1, 8, 8, 16] scale 0.02 zero 3".
     """
 
     nodes: tuple[BlobNode, ...]

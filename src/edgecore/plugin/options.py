@@ -12,7 +12,7 @@ from edgecore.recipe import problem_message
 
 
 class _Validated(Protocol):
-    """The method of a pydantic model that validates options."""
+    """The method with which a pydantic model validates options."""
 
     @classmethod
     def model_validate(cls, obj: Any) -> Self:

@@ -43,7 +43,7 @@ class Ended:
 
     @property
     def reason(self) -> str:
-        """The reason of a failure: the last line of stderr, else of stdout, else a text for the exit status."""
+        """The reason of a failure: the last line of stderr, else of stdout, else a description of the exit status."""
         return last_line(self.err) or last_line(self.out) or exit_text(self.status)
 
 
@@ -69,11 +69,11 @@ def run_command(
         seconds: Time limit.
         memory_mb: Limit in MiB for the resident memory of the command and its children together.
         stop: Event that cancels the command.
-        stdin: The parts of its input, which another thread writes; by default empty.
+        stdin: The parts of its input, which another thread writes; by default no input.
         stdout: File that receives its stdout; `Ended.out` is then empty.
         err_bytes: Number of bytes at the end of stderr to keep; by default all.
-        folder: Its working directory; by default the one of this process.
-        environment: All its environment variables; by default this process's.
+        folder: Its working directory; by default the directory of this process.
+        environment: All its environment variables; by default the variables of this process.
 
     Raises:
         OSError: The command cannot be started.
@@ -117,7 +117,7 @@ def _end(process: subprocess.Popen[bytes], readers: Sequence[threading.Thread]) 
 
 
 def kill_family(process: subprocess.Popen[Any]) -> None:
-    """Kill a session leader, all processes of its session, and on Linux also commands that a running leader started.
+    """Kill a session leader and its session; on Linux, also the commands that a running leader started.
 
     These commands, such as a vendor's compiler that a worker calls, have sessions of their own.
     """
@@ -128,7 +128,7 @@ def kill_family(process: subprocess.Popen[Any]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError), uninterrupted():
         started: list[int] = []
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGSTOP)  # it must not start others meanwhile
+            os.killpg(process.pid, signal.SIGSTOP)  # the leader must not start others meanwhile
             started = _descendants(process.pid)
         os.killpg(process.pid, signal.SIGKILL)
         for pid in started:

@@ -1,4 +1,4 @@
-"""Devices that run commands: over ssh, over adb, and this machine. A file with known content is not copied again."""
+"""Devices that run commands: over ssh, over adb, and this machine. A file that is already there is not copied again."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ class Device(ABC):
             environment: Additional environment variables.
 
         Raises:
-            EdgecoreError: The connection was lost, the device cannot run such a program or killed it, or time is over.
+            EdgecoreError: The connection was lost, the device cannot run such a program or killed it, or the time limit
+                is exceeded.
         """
         variables = "".join(f"{name}={shlex.quote(value)} " for name, value in (environment or {}).items())
         done = self._shell(variables + shlex.join(command), timeout)
@@ -221,8 +222,8 @@ class Ssh(Device):
     def _call(self, line: str) -> list[str]:
         """Return the ssh command that runs a line in `sh`, whatever the user's shell is.
 
-        `exit $?` prevents `sh` from replacing itself by the command. So `sh` survives and reports the signal that
-        killed the command; otherwise ssh would return 255, as for its own errors.
+        `exit $?` prevents `sh` from replacing itself by the command (`exec`). So `sh` survives and reports the signal
+        that killed the command; otherwise ssh would return 255, as for its own errors.
         """
         return [*self._command, f"sh -c {shlex.quote(f'{line}; exit $?')}"]
 

@@ -53,7 +53,7 @@ def raise_at_signals() -> None:
 def uninterrupted() -> Iterator[None]:
     """Delay signals until the end of the block, which is short: it removes files or kills processes.
 
-    Without `raise_at_signals`, and in other threads, which receive no signals, this has no effect.
+    This has no effect without `raise_at_signals`, or outside of the main thread, which alone receives signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -62,7 +62,7 @@ class Worker:
     Args:
         target: As for `worker_command`.
         paths: As for `worker_command`.
-        environment: All its environment variables; by default this process's.
+        environment: All its environment variables; by default the variables of this process.
     """
 
     def __init__(self, target: str, paths: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
@@ -129,7 +129,7 @@ class Worker:
         """End the worker, and all processes that it started.
 
         Args:
-            seconds: Time to let it end by itself after the end of its requests.
+            seconds: Time that the worker has to end by itself after the connection is closed.
         """
         if self._printed.closed:
             return
@@ -164,7 +164,7 @@ class Parent:
             yield json.loads(line)
 
     def send(self, message: object) -> None:
-        """Send an answer, from any thread. A value that JSON lacks is sent as its `str`."""
+        """Send an answer, from any thread. A value that JSON cannot represent is sent as its `str`."""
         sys.stdout.flush()
         sys.stderr.flush()
         with self._lock:

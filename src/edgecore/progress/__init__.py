@@ -49,7 +49,7 @@ class Task:
         self.tell()
 
     def advance(self) -> None:
-        """Count a step as done."""
+        """Count one more step as done."""
         self.done += 1
         self.tell()
 
@@ -60,7 +60,7 @@ class Task:
 
     @property
     def seconds_left(self) -> float | None:
-        """The remaining seconds if the remaining steps take as long as those before; None while this is unknown."""
+        """The seconds left if the remaining steps take as long as the steps so far; None while this is unknown."""
         if not self.total or not self.done:
             return None
         return (time.monotonic() - self.since) / self.done * max(0, self.total - self.done)
@@ -119,7 +119,7 @@ def task(title: str, total: int | None = None) -> Iterator[Task]:
 
     Args:
         title: What is done.
-        total: Number of steps, if it is known.
+        total: Number of steps; None if it is unknown.
     """
     begun = Task(title, total, listener=_listener.get())
     begun.tell()
@@ -135,7 +135,7 @@ def track(items: Iterable[Item], title: str, total: int | None = None) -> Iterat
     Args:
         items: The items.
         title: What is done.
-        total: Number of items; by default `len(items)`, if they have a length.
+        total: Number of items; by default `len(items)`, if `items` has a length.
     """
     if total is None and isinstance(items, Sized):
         total = len(items)

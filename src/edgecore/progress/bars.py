@@ -49,7 +49,7 @@ class Bars:
             get_renderable=self._lines,
             refresh_per_second=8,
             transient=True,
-            # print above the lines what the work prints, unless this goes to a file
+            # print the work's output above the lines, unless it goes to a file
             redirect_stdout=sys.stdout.isatty(),
         )
         self._live.start()

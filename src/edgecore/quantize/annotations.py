@@ -194,7 +194,7 @@ def _functions_of(node: Node) -> list[str]:
 
 
 def is_float(node: Any, dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> bool:
-    """Return True for a node whose value is a nonempty tensor of one of `dtypes`."""
+    """Return True for a node whose value is a nonempty tensor with one of `dtypes`."""
     val = node.meta.get("val") if isinstance(node, Node) else None
     return isinstance(val, torch.Tensor) and val.dtype in dtypes and 0 not in val.shape
 
@@ -250,7 +250,7 @@ def activation_observer(observer: Any, low: int, high: int, *, is_qat: bool, eps
     """
     if not is_qat:
         return observer.with_args(eps=eps)
-    # Do not use torchao's fused module: it would ignore `eps`, with scales of at least 6.1e-5, and is never symmetric.
+    # Do not use torchao's fused module: it ignores `eps` (its scales are at least 6.1e-5), and is never symmetric.
     return FakeQuantize.with_args(observer=MovingAverageMinMaxObserver, quant_min=low, quant_max=high, eps=eps)
 
 
@@ -295,15 +295,15 @@ def mark(
     """Annotate a node with the quantization specifications of its result and its inputs.
 
     If the producer of an input has a fixed scale and zero point, such as a sigmoid, they replace the input's
-    specification; otherwise the value would be quantized twice. Inputs with none of `dtypes` are skipped, because an
-    operator such as `sigmoid` may read integers.
+    specification; otherwise the value would be quantized twice. Inputs whose dtype is not in `dtypes` are skipped,
+    because an operator such as `sigmoid` may read integers.
     """
     specs = {source: _fixed_spec(source) or spec for source, spec in inputs.items() if is_float(source, dtypes)}
     node.meta[ANNOTATION] = QuantizationAnnotation(input_qspec_map=specs, output_qspec=output, _annotated=True)
 
 
 def _fixed_spec(node: Node) -> FixedQParamsQuantizationSpec | None:
-    """Return the specification of a node's result if its scale and zero point are fixed, possibly by an input."""
+    """Return the specification of a node's result if the operator, or an input, fixes its scale and zero point."""
     spec = output_spec(node)
     while isinstance(spec, SharedQuantizationSpec) and isinstance(spec.edge_or_node, tuple):
         source, user = spec.edge_or_node

@@ -117,7 +117,7 @@ def _convert(
             f"{title}: the program computes gradients, whose ranges no calibration foresees; quantize the model alone, "
             "or train it quantized with edgecore.prepare_qat"
         )
-    args, kwargs = pytree.tree_map(copied, example)  # copy the inputs, because the model may write them
+    args, kwargs = pytree.tree_map(copied, example)  # copy the inputs, because the model may write to them
     with failures_named(title):
         # Copy the program: torchao changes loop bodies, which all modules made from one program share.
         module = copy_program(program).module()
@@ -125,7 +125,7 @@ def _convert(
     first_sample: list[Inputs] = []
 
     def record(_: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
-        if not first_sample and named.keys() == kwargs.keys():  # the model rejects others
+        if not first_sample and named.keys() == kwargs.keys():  # the model rejects other keyword arguments
             first_sample.append(pytree.tree_map(copied, (positional, {name: named[name] for name in kwargs})))
 
     hook = observed.register_forward_pre_hook(record, with_kwargs=True)
@@ -154,7 +154,7 @@ def make_quantizer(recipes: Sequence[ChosenRecipe], *, is_whole: bool) -> Any:
 
 
 def claim(program: ExportedProgram, recipe: ChosenRecipe) -> None:
-    """Reserve the nodes that `recipe` quantizes. Leave the other nodes that it selects to the recipes after it."""
+    """Reserve the nodes that `recipe` quantizes; leave the other nodes that it selects to later recipes."""
     if isinstance(recipe.method, QuantizerRecipe):
         module = program.module()
         make_quantizer([recipe], is_whole=False).annotate(module)

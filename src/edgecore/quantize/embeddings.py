@@ -25,7 +25,7 @@ GROUP = 32
 def quantize_embeddings(program: ExportedProgram, bits: int, selects: Selects) -> ExportedProgram:
     """Return a copy of a program with quantized embedding tables.
 
-    An 8-bit table has a scale for each row, a 4-bit table for each group of 32 elements of a row.
+    An 8-bit table has a scale for each row; a 4-bit table has one for each group of 32 elements of a row.
 
     Args:
         program: A program without in-place operators.

@@ -93,7 +93,8 @@ def compute_dtype(plan: Plan, options: Mapping[str, Mapping[str, Any]]) -> str:
 
     Args:
         plan: The recipes of each backend.
-        options: Name of the backend -> its options. A recipe counts only if its required options are among these.
+        options: Name of the backend -> its options. A recipe counts only if the options that it requires are among
+            these.
     """
     for recipe in recipes_of(plan):
         method = recipe.method
@@ -115,7 +116,7 @@ def make_plan(
         with_kernels: True if the target runtime is `edgecore`: its own kernels are then the last backend, `kernels`.
 
     Raises:
-        CompileError: A backend does not have a recipe, a parameter or a value.
+        CompileError: A backend does not have the recipe or parameter, or does not accept a value.
     """
     supports = {
         name: dict(compiler.recipes()) if isinstance(compiler, QuantizingCompiler) else {}

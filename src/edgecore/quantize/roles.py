@@ -169,8 +169,8 @@ _FROM_MINUS_ONE = operators("tanh tanh_")
 def fixed_spec(operator: Any, dtype: torch.dtype) -> FixedQParamsQuantizationSpec:
     """Return the specification of the result of a `FIXED` operator, whose range the integers cover.
 
-    The range is [-1, 1) for `tanh`, and [0, 1) for the others: the scale is a power of two, so the largest integer is
-    one step below the upper limit. int16 is symmetric, because all int16 kernels expect it.
+    The range is [-1, 1) for `tanh`, and [0, 1) for other operators: the scale is a power of two, so the largest integer
+    is one step below the upper limit. int16 is symmetric, because all int16 kernels expect it.
 
     Args:
         operator: The operator of an exported program.

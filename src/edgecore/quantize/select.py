@@ -59,8 +59,7 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
 
 
 class OutsideBodies(Quantizer):  # type: ignore[misc]
-    """Restricts a quantizer to a module without its control-flow bodies: torchao would pass these to the quantizer,
-    too.
+    """Keeps control-flow bodies from a quantizer, because torchao passes a module's bodies to it, too.
 
     Backends do not run these bodies, and torch.export does not keep the scales of their weights.
     """
@@ -99,7 +98,7 @@ def _is_complete(annotation: Any, kept: dict[Node, Any]) -> bool:
 
 
 def _references(annotation: Any) -> Iterator[Any]:
-    """Yield the values whose scale an annotation shares: a node (its result), or (source, user) for an input."""
+    """Yield the values whose scale an annotation shares: a node for its result, or (source, user) for an input."""
     for spec in (*annotation.input_qspec_map.values(), annotation.output_qspec):
         if isinstance(spec, SharedQuantizationSpec):
             yield spec.edge_or_node

@@ -14,7 +14,7 @@ from edgecore.ir.torch_compat import pytree
 
 
 def check_dense(program: ExportedProgram) -> None:
-    """Check that all inputs, weights and results of operators in a program are dense tensors.
+    """Check that all inputs, weights and operator results of a program are dense tensors.
 
     Raises:
         CompileError: A tensor is not dense; the message names the first one.

@@ -91,7 +91,7 @@ def _table() -> dict[str, Any]:
 
 @cache
 def _rule(target: OpOverload) -> tuple[dict[str, str], frozenset[str]] | None:
-    """Return the dtype rule of an operator as (key -> letters of the results, patterns), or None if it has none.
+    """Return the dtype rule of an operator (key -> letters of the results) and its patterns; None if it has no rule.
 
     A key has the letters of the arguments' dtypes. The docstring of this module explains keys and patterns.
     """
@@ -107,7 +107,7 @@ def _rule(target: OpOverload) -> tuple[dict[str, str], frozenset[str]] | None:
 
 
 def allowed_types(operator: OpOverload) -> dict[str, frozenset[torch.dtype]]:
-    """Return the dtypes that an edge operator accepts for its tensors and its argument `dtype`, and those it returns.
+    """Return the dtypes that an edge operator accepts for its tensors and its argument `dtype`, and its result dtypes.
 
     Only some combinations of these dtypes are allowed; the verifier checks them.
 
@@ -178,7 +178,7 @@ def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
         return True
     lists = [_item(value) for value in slots if isinstance(value, (list, tuple))]
     if any(len(item) not in (3, 4) or "b" in item for item in lists):
-        return True  # untried: the tool tried only lists of one or two dtypes, and no boolean masks of fitting shapes
+        return True  # untried: the tool tried only lists of one or two dtypes, and no boolean masks whose shapes fit
     if not lists and not any(isinstance(value, torch.Tensor) for value in slots):
         return True  # untried: without a tensor argument, torch may have rejected a number's value instead of its type
     items = [_item(value) for value in slots if value is not None]

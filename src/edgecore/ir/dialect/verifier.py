@@ -106,8 +106,8 @@ def _verify_call(node: Node, preserved: Collection[OpOverload]) -> None:
 def _verify_complex_readers(node: Node, preserved: Collection[OpOverload]) -> None:
     """Verify the readers of a refused call that returns complex numbers.
 
-    Complex calls that real arithmetic can express are already replaced. This call is still there because a reader could
-    not be replaced, so the error names that reader.
+    Complex calls that real arithmetic can express are already replaced. This call remains because one of its readers
+    could not be replaced, so the error names that reader.
     """
     if any(val.is_complex() for val in _tensors(node.meta.get("val"))):
         for reader in node.users:
@@ -116,7 +116,7 @@ def _verify_complex_readers(node: Node, preserved: Collection[OpOverload]) -> No
 
 
 def _is_complex(node: Node) -> bool:
-    """Return True if a call reads or returns complex numbers."""
+    """Return True if the operands or the result of a call are complex numbers."""
     tensors = [
         *_tensors(node.meta.get("val")),
         *(val for read in node.all_input_nodes for val in _tensors(read.meta.get("val"))),

@@ -68,8 +68,8 @@ def scale_of(node: Node) -> Any:
 def without_repeated_heads(node: Node) -> Node:
     """Return the keys [..., key heads, keys, width] whose heads `node` repeats; `node` itself if it repeats none.
 
-    For grouped-query attention, models repeat heads of keys and values by `unsqueeze` in front of the keys, `expand`
-    and `reshape`. `repeat_interleave` is decomposed into the same nodes and a `clone`, which is removed later.
+    For grouped-query attention, models repeat the heads of keys and values: `unsqueeze` before the dim of keys, then
+    `expand` and `reshape`. `repeat_interleave` is decomposed into the same nodes and a `clone`, which is removed later.
     """
     chain = [node]
     for target in (aten.view_copy.default, aten.expand_copy.default, aten.unsqueeze_copy.default):
@@ -103,13 +103,13 @@ LARGEST_SCORE = 61440.0
 
 
 def holds_scores(value: Node) -> bool:
-    """Return True for a float32 tensor that a softmax reads; in a float16 backend it must not overflow."""
+    """Return True for a float32 tensor that a softmax reads, which must not overflow if a backend uses float16."""
     val = value.meta["val"]
     return isinstance(val, torch.Tensor) and val.dtype == torch.float32 and reaches_softmax(value)
 
 
 def reaches_softmax(value: Node) -> bool:
-    """Return True if a softmax reads a value, possibly through elementwise operators and moves, such as masked scores.
+    """Return True if a softmax reads `value`, either directly or after elementwise operators and moves such as masking.
 
     The mask of an attention operator counts, because the softmax inside reads it.
     """

@@ -137,8 +137,8 @@ def _operator(
     - the zero point of the result;
     - the smallest and largest result, from the dtype or a fused activation.
 
-    The function takes an `Arithmetic` and the first three of these, where zero points of int16 values are 0. It returns
-    int64: the result before its zero point is added and the limits are applied.
+    The function takes an `Arithmetic` and the first three of these; for int16 values the zero points are 0. It returns
+    the int64 result before the zero point is added and the limits are applied.
     """
     count = arguments.count(",") + 1
 
@@ -335,7 +335,7 @@ def _average(
     factors: torch.Tensor,
     zero_point: int,
 ) -> torch.Tensor:
-    """Return the sums of windows of `input` [N, C, H, W], each times the factor for its divisor.
+    """Sum each window of `input` [N, C, H, W], and multiply the sum by the factor for the window's divisor.
 
     `rows` and `columns` are int32 [3, count]: begin, end and divisor of each window in H and in W. The divisor of an
     output is the product of its divisors in H and in W; `factors`, int32 [2, divisors], has the multiplier and shift

@@ -31,8 +31,8 @@ class Writer:
     Attributes:
         operator: The operator.
         written: The names of the arguments that this form treats as written, in the order of the schema.
-        fresh: The number of results of the operator that are not written arguments. These results come first in the
-            functional form, before the new content of the written arguments.
+        fresh: The number of the operator's results that are not written arguments. In the functional form they come
+            before the new content of the written arguments.
     """
 
     operator: OpOverload
@@ -66,7 +66,7 @@ def functional_form_of_writer(target: OpOverload, written: tuple[str, ...]) -> O
 
     Args:
         target: An operator whose results are tensors.
-        written: The arguments that the operator writes in a call. An optional argument may be None in other calls.
+        written: The arguments that the operator writes in the call. In other calls, an optional one may be None.
     """
     schema = schema_of(target)
     fresh = [index for index, value in enumerate(schema.returns) if value.alias_info is None]

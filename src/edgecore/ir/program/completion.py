@@ -24,7 +24,7 @@ from edgecore.ir.torch_compat import AUTOCAST_CALLS
 
 
 def complete_program(program: ExportedProgram, where: str) -> None:
-    """Complete the graph of a program like `complete_vals`, and its signature.
+    """Compute missing `val`s in the graph of a program like `complete_vals`, and complete its signature.
 
     Args:
         program: The program.

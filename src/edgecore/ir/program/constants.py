@@ -50,7 +50,7 @@ class Constants:
         """Return True if `node` is a constant of the program."""
         if not isinstance(node, Node) or node.op != "placeholder" or node.name not in self.specs:
             return False
-        # compare the graphs, too: a placeholder of a loop body may have the name of a constant
+        # compare the graphs, too: a placeholder of a loop body may have the same name as a constant
         return node.graph is self.program.graph
 
     def get(self, node: Node) -> torch.Tensor:

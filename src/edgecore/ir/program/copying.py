@@ -63,7 +63,7 @@ def _call_signature(signature: ExportGraphSignature) -> ModuleCallSignature:
 
 
 def copy_program(program: ExportedProgram) -> ExportedProgram:
-    """Copy a program for editing. The copy has its own dictionaries and nodes, but shares the tensors."""
+    """Copy a program for editing. The copy has its own dictionaries and nodes, but the same tensors."""
     old = program.graph_signature
     signature = ExportGraphSignature(
         input_specs=[copy.copy(spec) for spec in old.input_specs],
@@ -96,7 +96,7 @@ def module_to_run(program: ExportedProgram, *, check_guards: bool = True) -> Gra
 
 @contextmanager
 def unchanged_buffers(*models: Any) -> Iterator[None]:
-    """At the end of the block, restore the buffers of programs and modules, because runs may write to them.
+    """Restore the buffers of programs and modules at the end of the block, because runs may write to them.
 
     A program's buffers are the tensors of the user's model. `models` may include functions, which have no buffers.
     """

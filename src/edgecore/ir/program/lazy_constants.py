@@ -24,7 +24,7 @@ Pieces = Callable[[], Iterable[Buffer]]
 
 
 class _Reserved(mmap.mmap):
-    """The address range of a lazy constant. The tensor keeps this object alive, and this object keeps the function."""
+    """The address range of a lazy constant. The tensor keeps this object alive, and this object its function."""
 
     pieces: Pieces
     is_loaded: bool
@@ -48,7 +48,7 @@ _RESERVED: WeakValueDictionary[int, _Reserved] = WeakValueDictionary()
 
 
 def lazy_constant(shape: Sequence[int], dtype: torch.dtype, pieces: Pieces) -> torch.Tensor:
-    """Make a constant whose bytes are requested, in pieces, when the file is made, without memory for all of them.
+    """Make a constant whose bytes are requested in pieces when the file is made, and are never in memory all at once.
 
     Use it as a parameter or buffer of the module to compile. `to_executorch` calls the function once, and keeps the
     bytes in a temporary file (in the folder of the environment variable TMPDIR) until the program is saved. If a
@@ -81,7 +81,7 @@ def lazy_constant(shape: Sequence[int], dtype: torch.dtype, pieces: Pieces) -> t
 
 
 def _pending(tensor: torch.Tensor) -> _Reserved | None:
-    """Return the memory of a lazy constant if `tensor` is one, or a view of one, and is not loaded; otherwise None."""
+    """If `tensor` is a lazy constant that is not loaded, or a view of one, return its address range; otherwise None."""
     if not _RESERVED or type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type != "cpu":
         return None
     reserved = _RESERVED.get(tensor.untyped_storage().data_ptr())
@@ -102,7 +102,7 @@ def pieces_of(tensor: torch.Tensor) -> Iterator[memoryview] | None:
 
 
 def load(tensor: torch.Tensor) -> torch.Tensor:
-    """If a tensor is a lazy constant, or a view of one, load its values. Return the tensor."""
+    """Load the values of `tensor` if it is a lazy constant or a view of one, and return `tensor`."""
     reserved = _pending(tensor)
     if reserved is not None:
         offset = 0

@@ -69,7 +69,7 @@ def mutable_buffers(program: ExportedProgram) -> list[MutableBuffer]:
 
 
 def freeze(program: ExportedProgram, names: Collection[str]) -> None:
-    """Make buffers keep their content: the program no longer computes a new one, but still lists them as mutable."""
+    """Make buffers keep their content: the program no longer computes new content, but still lists them as mutable."""
     nodes = {buffer.name: buffer.node for buffer in mutable_buffers(program) if buffer.name in names}
     output = program.graph.output_node()
     output.args = (
@@ -102,7 +102,7 @@ def remove_buffers(program: ExportedProgram, names: Collection[str]) -> None:
 
 
 def _results(program: ExportedProgram) -> list[tuple[Any, Any]]:
-    """Return the results of a program, each with its output spec."""
+    """Return the results of a program, each paired with its output spec."""
     values = program.graph.output_node().args[0]
     assert isinstance(values, (tuple, list))
     return list(zip(values, program.graph_signature.output_specs, strict=True))

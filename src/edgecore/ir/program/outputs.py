@@ -13,7 +13,7 @@ _CONTENTS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKi
 
 
 def is_result(spec: OutputSpec) -> bool:
-    """Return True for a result of a call: a value that the model returns, a loss, a gradient or a token.
+    """Return True for an output that a call returns: a value of the model, a loss, a gradient or a token.
 
     The other outputs are new contents of tensors that the program writes.
     """
@@ -21,7 +21,7 @@ def is_result(spec: OutputSpec) -> bool:
 
 
 def has_gradients(program: ExportedProgram) -> bool:
-    """Return True for a program with a loss and gradients, as `_export_forward_backward` makes it."""
+    """Return True for a program with a loss and gradients, such as `_export_forward_backward` makes."""
     return any(spec.kind in _GRADIENTS for spec in program.graph_signature.output_specs)
 
 

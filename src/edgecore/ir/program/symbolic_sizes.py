@@ -12,7 +12,7 @@ from edgecore.ir.graph import describe
 
 
 def _without_quotients(expression: Any) -> Any:
-    """Simplify exact quotients, such as s**2 // s to s, as a quotient whose divisor may be 0 has no known bound."""
+    """Simplify exact quotients, such as s**2 // s to s: a quotient whose divisor may be 0 has no known bound."""
     from sympy import cancel
 
     from edgecore.ir.torch_compat import FloorDiv
@@ -41,7 +41,7 @@ class Bounds:
         """Return the maximum of a size of `node`.
 
         Raises:
-            CompileError: The size has no upper bound, or one above 2^40.
+            CompileError: The size has no upper bound, or its upper bound exceeds 2^40.
         """
         if isinstance(size, int):
             return size

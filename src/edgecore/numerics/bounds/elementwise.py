@@ -26,7 +26,7 @@ def join(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 def look_up(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound the error of the rows of an embedding table."""
+    """Bound the error of rows that an embedding looks up."""
     return Bounded(call(target, args, kwargs), target(args[0].error, args[1].value))
 
 
@@ -42,7 +42,7 @@ def function(slope: float) -> Callable[..., Bounded]:
 
 
 def fill(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound the error of `masked_fill` by a number: the filled elements are exact."""
+    """Bound the error of a `masked_fill` with a number: the filled elements are exact."""
     x, mask = args[:2]
     hidden = mask.value if isinstance(mask, Bounded) else mask
     return Bounded(call(target, args, kwargs), x.error.masked_fill(hidden, 0.0))

@@ -81,7 +81,7 @@ class ErrorModel:
         self.worst = CONFIDENCE if half else 1.0
 
     def add(self, *errors: torch.Tensor) -> torch.Tensor:
-        """Add errors with different causes: plainly, or in float16 as the root of the sum of their squares."""
+        """Add errors with different causes: their plain sum or, in float16, the root of the sum of their squares."""
         if self.half:
             total: torch.Tensor = sum(error.square() for error in errors)  # type: ignore[assignment]
             return total.sqrt()
@@ -89,7 +89,7 @@ class ErrorModel:
         return total
 
     def combine(self, apply: Product, errors: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Compute the error that the errors `errors` of x cause in `apply(x, weights)`, a sum of products of both.
+        """Compute the error of `apply(x, weights)`, a sum of products, that follows from the errors `errors` of x.
 
         In float32 all terms of the sum are assumed to have the same sign, so `weights` are replaced by their
         magnitudes. In float16 the squares of the terms add up.
@@ -110,7 +110,7 @@ class ErrorModel:
         return apply(left.abs(), right.abs()) * ((terms + 2) * FLOAT)
 
     def exact(self, value: Any) -> Any:
-        """Return a tensor as a `Bounded` with no error but rounding to float16; return other types unchanged."""
+        """Return a tensor as a `Bounded` whose only error is the rounding to float16; return other types unchanged."""
         if not isinstance(value, torch.Tensor):
             return value
         return self.rounded(Bounded(value, torch.zeros_like(value, dtype=torch.float64)))

@@ -37,7 +37,7 @@ def quantize(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: dict
     # may end up to half a step before the min or max of the row. Clamping values near these ends adds a step of error.
     at_end = (zero_error > 0) & (torch.minimum(quantized - low, high - quantized) <= 1 + zero_error)
     error = error + at_end.double()
-    # Allow `model.steps` more steps if the scale is constant and x was computed: inputs of the program have no error.
+    # Allow `model.steps` more steps if the scale is constant and x was computed; inputs of the program are exact.
     if bool(x.error.any()) and not bool(step_error.any()):
         error = error + model.steps
     return Bounded(value, error, rounded_from=x.error)
@@ -99,8 +99,9 @@ def choose_parameters(
 def scale_is_by_row(target: Any, scale: Any) -> bool:
     """Return True if an operator with one scale per tensor received a scale for each row.
 
-    The program has `choose_qparams` and quantize operators for one scale per tensor. To bound the error of a backend
-    that chooses a scale for each row (`by_row`), the rule of `choose_qparams` returns the scales of rows instead.
+    The program contains `choose_qparams` and quantize operators for one scale per tensor. To bound the error of a
+    backend that chooses a scale for each row (`by_row`), the rule of `choose_qparams` returns the scales of rows
+    instead.
     """
     per_tensor = (library.quantize_per_tensor.tensor, library.dequantize_per_tensor.tensor)
     return target in per_tensor and isinstance(scale, Bounded) and scale.value.numel() > 1

@@ -29,17 +29,17 @@ Preserve = Callable[[Node], bool]
 class CapabilityPartitioner:
     """A partitioner that tags the nodes that a function of the backend accepts.
 
-    Every node has a level: on each path to the node, count the steps from an unsupported node, or an input, to a
-    supported node; the level is the largest count minus 1. In `input -> A -> unsupported -> B`, A has level 0 and B
-    level 1. The supported nodes of one level form one partition. Such a partition is convex, because a path that leaves
-    it and comes back to a supported node arrives at a higher level. The number of partitions is minimal, because each
-    counted step of a path to the highest level requires a new partition.
+    Every node has a level. On each path to the node, count the steps from an unsupported node, or an input, to a
+    supported node. The level is the largest of these counts, minus 1. In `input -> A -> unsupported -> B`, A has level
+    0 and B level 1. The supported nodes of one level form one partition. Such a partition is convex, because a path
+    that leaves it and comes back to a supported node arrives at a higher level. The number of partitions is minimal,
+    because each counted step of a path to the highest level requires a new partition.
 
     A node that reads only constants, such as the dequantization of a weight, joins the partition of its user with the
     lowest level. A partition with only data movement, or fewer than `min_partition_size` other operators, is dropped.
 
     Some nodes turn out to be unsupported only when the partitions are known: updates of buffers that the backend does
-    not keep, and nodes that exchange values that must not cross the border of a partition. Such nodes then count as
+    not keep, and nodes at the border of a partition whose values must not cross this border. Such nodes then count as
     unsupported, and the program is partitioned again, until no such nodes are left.
 
     Args:
@@ -81,7 +81,7 @@ class CapabilityPartitioner:
         self.inside_only = inside_only
 
     def ops_to_not_decompose(self, exported_program: ExportedProgram) -> tuple[Sequence[OpOverload], Preserve | None]:
-        """Return the operators to keep undecomposed, and a function that is True for calls to keep, or None for all."""
+        """Return the operators to keep undecomposed, and a function that selects the calls to keep, or None for all."""
         return self._ops_to_not_decompose, self.preserve and self.preserve(exported_program)
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
@@ -97,7 +97,7 @@ class CapabilityPartitioner:
         return result
 
     def is_operator(self, node: Node) -> bool:
-        """Return True if a tagged node counts as an operator of its partition, because it does more than move data."""
+        """Return True if a tagged node counts as an operator of its partition: it does more than move data."""
         return node.target not in DATA_MOVEMENT
 
     def _exclusions(self, exported_program: ExportedProgram, result: PartitionResult) -> dict[Node, str]:

@@ -24,7 +24,7 @@ value; otherwise it returns None."""
 
 
 def keep_inside(supported: UnsupportedReason, program: ExportedProgram, inside_only: InsideOnly) -> UnsupportedReason:
-    """Extend `supported`: refuse also a node whose value must stay in a delegate but is used by an unsupported node."""
+    """Refuse what `supported` refuses, and nodes whose value must stay in a delegate but has an unsupported reader."""
     constants = Constants(program)
     reasons = {node: supported(node) for node in program.graph.nodes if isinstance(node.target, OpOverload)}
     inside = [
@@ -64,7 +64,7 @@ def _has_tag(tag: str, node: Node) -> bool:
 
 
 def _inputs(node: Node, constants: Constants, inside_only: InsideOnly) -> list[Node]:
-    """List the inputs of a node that must not cross the border of a partition; constants may cross it."""
+    """List the inputs of a node that must not cross the border of a partition. Constants may, so they are left out."""
     return [source for source in node.all_input_nodes if inside_only(source) and not constants.has(source)]
 
 
@@ -83,7 +83,7 @@ def _crossing(
 
 
 def _producer(node: Node) -> Node:
-    """Return the node that computes `node`: for a `getitem`, the operator with several results."""
+    """Return the call that computes `node`: for a `getitem`, this is the operator with several results."""
     return node.args[0] if node.target is operator.getitem else node  # type: ignore[return-value]
 
 

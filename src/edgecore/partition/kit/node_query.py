@@ -16,13 +16,13 @@ Query = TypeVar("Query", bound="NodeQuery")
 
 
 class NodeQuery:
-    """Facts about one call (fx node) of a program for constraints, such as whether an argument is constant.
+    """Facts about one call (fx node) of a program that constraints check, such as whether an argument is constant.
 
     Attributes:
         node: The call.
         constants: The constants of the program.
         is_decomposed: False before decomposition, when the graph may still have composite operators and views. The
-            strides of a view are then not final: decomposition replaces it by a copy with dense strides.
+            strides of a view are then not final: decomposition replaces the view by a copy with dense strides.
     """
 
     def __init__(self, node: Node, constants: Constants, is_decomposed: bool = True) -> None:

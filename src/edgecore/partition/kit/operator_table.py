@@ -1,7 +1,7 @@
 """Tables of the operators that a backend supports.
 
-A table decides which nodes are delegated, gives the reasons for the others, documents the operators, and holds the data
-with which the backend's compiler translates each operator.
+A table decides which nodes are delegated, and gives the reasons why others are not. It also documents the operators,
+and holds the data with which the backend's compiler translates each of them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class OperatorRow(Generic[Lower]):
     Attributes:
         target: The operator of the edge dialect.
         dtypes: The dtypes that each tensor of a call, input or result, may have.
-        constraints: The conditions of `unsupported_reason` in words, for the documentation.
+        constraints: The conditions that `unsupported_reason` checks, in words, for the documentation.
         unsupported_reason: Returns the reason why the backend does not support a call, or None.
         do_not_decompose: True if supported calls must not be decomposed into other operators.
         lower: Data with which the backend's compiler translates a call, such as a function or an operator's number.
@@ -71,7 +71,7 @@ class OperatorTable(Generic[Lower]):
     """The supported operators of a backend, and constraints that apply to all of them.
 
     If the constraints of a backend need facts that `NodeQuery` lacks, the backend derives a class from `NodeQuery`. It
-    also derives a class from `OperatorTable`, whose `make_query` returns the derived query. The other methods without
+    also derives a class from `OperatorTable`, in which `make_query` makes the derived query. The other methods without
     an underscore may be overridden, too.
 
     Args:
@@ -108,15 +108,15 @@ class OperatorTable(Generic[Lower]):
         return lambda node: NodeQuery(node, constants, is_decomposed)
 
     def unsupported_reasons(self, program: ExportedProgram, *, is_decomposed: bool = True) -> UnsupportedReason:
-        """Return the function that gives the reason why the table does not support a call of `program`, or None."""
+        """Return a function that gives the reason why the table does not support a call in `program`, or None."""
         make_query = self.make_query(program, is_decomposed=is_decomposed)
         return lambda node: self.unsupported_reason(make_query(node))
 
     def unsupported_reason(self, query: NodeQuery) -> str | None:
         """Return the reason why the table does not support a call, or None.
 
-        It checks, in this order: the operator, the dtypes of its tensors, the common constraints, its row's
-        constraints.
+        Checks, in this order, the operator, the dtypes of the call's tensors, the common constraints, and the
+        constraints of the operator's row.
         """
         row = self.rows.get(query.node.target)
         if row is None:
@@ -140,7 +140,7 @@ class OperatorTable(Generic[Lower]):
         return "not among the backend's operators"
 
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
-        """Return the reason why a row does not support a tensor of a call: it is missing, or has another dtype."""
+        """Return the reason why a row does not support a value of a call: it is not a tensor, or has another dtype."""
         for name, val in query.vals(except_arguments=row.any_dtype):
             if not isinstance(val, torch.Tensor):
                 return f"{name} is not a tensor"
@@ -174,7 +174,7 @@ class OperatorTable(Generic[Lower]):
             namespace: Accept only operators of this namespace, such as `aten`; any namespace if empty.
 
         Raises:
-            ValueError: The table has no operator of one of the names.
+            ValueError: The table lacks one of the named operators.
         """
         rows = [row for row in self.rows.values() if namespace in ("", row.target.namespace)]
         known = sorted({name for row in rows for name in row.names})
@@ -209,7 +209,7 @@ class OperatorTable(Generic[Lower]):
             inside_only: Identifies values that must not cross the border of a partition; None if there are none.
 
         Raises:
-            ValueError: The table has no operator of a name in `operators`.
+            ValueError: The table lacks an operator named in `operators`.
         """
         allowed = set(self.check_names(operators))
 
@@ -238,7 +238,7 @@ class OperatorTable(Generic[Lower]):
 
 
 def contiguous_only(query: NodeQuery) -> str | None:
-    """Constraint of backends that need contiguous tensors; if it refuses a call, edgecore makes values contiguous."""
+    """Constraint for backends that need contiguous tensors. If it refuses a call, edgecore makes values contiguous."""
     for name, val in query.vals():
         if isinstance(val, torch.Tensor) and dim_order(val) != tuple(range(val.dim())):
             return LayoutReason(f"{name} is not contiguous (channels last, for example)")
@@ -258,7 +258,7 @@ def at_most_dims(count: int) -> Constraint:
 
 
 def no_empty_tensors(query: NodeQuery) -> str | None:
-    """Constraint for backends that do not support empty tensors."""
+    """Constraint for backends without support for empty tensors."""
     is_empty = any(0 in val.shape for val in _tensors(query))
     return "a tensor without elements" if is_empty else None
 
@@ -291,7 +291,7 @@ def integers_of_32_bits(query: NodeQuery) -> str | None:
 
 
 def _ends(query: NodeQuery, name: str, value: Any) -> tuple[int, int] | None:
-    """Return the smallest and largest integer in an argument; None if unknown, or if it is a size or position."""
+    """Return the smallest and largest integer in an argument; None if unknown, or for sizes and positions."""
     if type(value) is int:
         return (value, value) if name in _NUMBERS else None
     if not isinstance(value, Node) or not query.constants.has(value) or value.meta["val"].dtype != torch.int64:

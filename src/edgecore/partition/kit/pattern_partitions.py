@@ -1,4 +1,4 @@
-"""Partitions by operators and by patterns: helpers for partitioners that ExecuTorch's documentation shows."""
+"""Choose partitions by operators or patterns: helpers that ExecuTorch's documentation uses in its partitioners."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def generate_partitions_from_list_of_nodes(
     pattern_list: Sequence[Sequence[Node]] | None = None,
     op_support: OperatorSupportBase | None = None,
 ) -> list[Partition]:
-    """Return the largest partitions of nodes that are in `pattern_list` or that `op_support` supports.
+    """Return the largest partitions whose nodes are in `pattern_list` or are supported by `op_support`.
 
     Raises:
         ValueError: Both `pattern_list` and `op_support` are None.

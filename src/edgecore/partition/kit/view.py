@@ -48,7 +48,7 @@ class PartitionView:
         return tuple(self._bounds.upper(size, node) for size in node.meta["val"].shape)
 
     def min_shape(self, node: Node) -> tuple[int, ...]:
-        """Return the shape of a node's tensor with each symbolic size at its minimum."""
+        """Return the shape of a node's tensor, with each symbolic size at its minimum."""
         return tuple(self._bounds.lower(size) for size in node.meta["val"].shape)
 
     def max_bytes(self, node: Node, alignment: int = 1) -> int:
@@ -58,5 +58,5 @@ class PartitionView:
 
 
 def debug_handles(*nodes: Node) -> tuple[int, ...]:
-    """Return the debug handles of the nodes that an operation computes, for `PreprocessResult.debug_handle_map`."""
+    """Return the debug handles of the nodes that an operation of the backend computes, for `debug_handle_map`."""
     return tuple(node.meta["debug_handle"] for node in nodes if "debug_handle" in node.meta)

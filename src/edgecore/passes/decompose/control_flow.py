@@ -73,7 +73,7 @@ def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> No
     """
     flow = control_flow(node)
     if node.target is WHILE and body is flow.bodies[0]:
-        return  # the condition needs no copy: the conditional jump reads it before the loop writes its carried values
+        return  # no copy of the condition: the conditional jump reads it before the loop writes its carried values
     output = body.graph.output_node()
     editor = Editor(body, output, mode)
     returned: list[Any] = []
@@ -89,7 +89,7 @@ def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> No
 
 
 def _check_results(node: Node, returned: list[Any], carried: int) -> None:
-    """Raise an error if dtype or rank of a branch's or body's result differ from those of the control-flow node."""
+    """Raise an error if a result of a branch or body has another dtype or rank than the control-flow node's result."""
     for index, (value, val) in enumerate(zip(returned, node.meta["val"], strict=True)):
         inner = value.meta["val"] if isinstance(value, Node) else value
         stacked = node.target is not COND and index >= carried
@@ -121,7 +121,7 @@ def _clone(editor: Editor, value: Node) -> Node:
 
 
 def _borrow_source(node: Node) -> None:
-    """Give a control-flow node, for which torch records no source line, the line of the closest call before it."""
+    """Give a control-flow node the source line of the closest call before it, because torch records none for it."""
     before = node.prev
     while before.op == "call_function" and (is_control_flow(before) or not source_line(before)):
         before = before.prev

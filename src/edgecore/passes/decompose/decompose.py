@@ -79,8 +79,8 @@ def decompose(
         `program`.
 
     Raises:
-        CompileError: A decomposition cannot be inlined, or branches or bodies return results of different dtypes or
-            ranks.
+        CompileError: A decomposition cannot be inlined, or a branch or loop body returns a result of another dtype or
+            rank than its control-flow node.
     """
     with edit(program) as graph_module:
         mode = fake_mode(graph_module)
@@ -97,8 +97,7 @@ def _decompose_graph(
 ) -> None:
     """Rewrite one graph, then the bodies of its control flow.
 
-    `layout_changed` contains the nodes whose shape, strides or dtype changed, but whose users' `val` is not updated
-    yet.
+    `layout_changed` contains the nodes whose shape, strides or dtype changed, but whose users still have the old `val`.
     """
     pending = calls(graph_module)[::-1]
     flows = [node for node in pending if is_control_flow(node)]
@@ -152,7 +151,7 @@ def _expand(
     if isinstance(target, OpOverload):
         _numbers_to_tensors(Editor(graph_module, node, mode), node)
         _convert_tensors_without_dims(Editor(graph_module, node, mode), node)
-    if target is torch.ops.aten.nonzero.default:  # unlike in eager mode, the kernel's result is row-major
+    if target is torch.ops.aten.nonzero.default:  # the kernel's result is row-major, unlike the result in eager mode
         with mode:
             node.meta["val"] = node.meta["val"].new_empty(node.meta["val"].shape)
         layout_changed.add(node)
@@ -178,9 +177,9 @@ def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
     """Convert operands without dims to the dtype in which eager mode computes, if their dtype is wider than all others.
 
     In eager mode, a float16 image times a float32 factor without dims is float16: type promotion treats such a factor
-    as a number, whose dtype matters only if it is of a higher kind, such as a float among integers. The kernels do not
-    make this exception, so the factor is converted first. Results may differ slightly, as some float16 operators of
-    eager mode round later.
+    as a number. The dtype of a number matters only if it is of a higher kind, such as a float among integers. The
+    kernels do not make this exception, so the factor is converted first. Results may differ slightly, as some float16
+    operators of eager mode round later.
     """
     assert isinstance(node.target, OpOverload)
     operands = [leaf for leaf in node.all_input_nodes if _is_tensor(leaf)]
@@ -312,8 +311,8 @@ def _make_dense(node: Node, mode: Any, layout_changed: set[Node]) -> None:
 def _make_results_representable(graph_module: GraphModule, mode: Any) -> None:
     """Make the operands of a node contiguous if its result has neither the default nor the channels-last dim order.
 
-    For example, in the sum of a row [W] and a channels-last image [N, C, H, 1], eager mode broadcasts the image's
-    strides, too. If all operands are contiguous, the result is contiguous.
+    For example, for the sum of a row [W] and a channels-last image [N, C, H, 1], eager mode derives strides from the
+    image that match no dim order. If all operands are contiguous, the result is contiguous.
     """
     copied: set[Node] = set()
     while nodes := [node for node in calls(graph_module) if node not in copied and _has_other_dim_order(node)]:
@@ -337,7 +336,7 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _note_layout(old: Node, new: Node, layout_changed: set[Node]) -> None:
-    """Add `new` to `layout_changed` if `old` is in it or has another layout, so that the users of `new` are updated."""
+    """Add `new` to `layout_changed` if `old` is in it or has another layout, so that users of `new` are updated."""
     if old in layout_changed or not same_layout(old.meta["val"], new.meta["val"]):
         layout_changed.add(new)
 

@@ -80,7 +80,7 @@ def _weight(node: Any, axis: int, constants: Constants) -> _Weight | None:
 
 
 def _as_plain_weight(weight: torch.Tensor, groups: int) -> torch.Tensor:
-    """Return the weight [outputs, inputs / groups, ...] of the ordinary convolution equal to a transposed one."""
+    """Return the weight [outputs, inputs / groups, ...] of the ordinary convolution that equals a transposed one."""
     inputs, outputs, *kernel = weight.shape
     grouped = weight.reshape(groups, inputs // groups, outputs, *kernel).transpose(1, 2)
     return grouped.reshape(groups * outputs, inputs // groups, *kernel).flip(list(range(2, weight.dim())))
@@ -101,7 +101,7 @@ def _geometry(layer: Node, integers: torch.Tensor) -> tuple[list[int], ...]:
 def _channels(
     source: Integers, weight: _Weight, integers: torch.Tensor, bias: Any, result: Integers, constants: Constants
 ) -> torch.Tensor | None:
-    """Return bias, multiplier and shift of each output channel, [3, outputs]; None if a number exceeds its range."""
+    """Return [3, outputs]: bias, multiplier and shift of each output channel; None if a number exceeds its range."""
     rows = integers.reshape(integers.shape[0], -1).to(torch.int64)
     if rows.shape[1] > MAX_DEPTH or (bias is not None and not constants.has(bias)):
         return None

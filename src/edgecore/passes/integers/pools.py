@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 
 def fuse_average(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Replace an average over windows of one size, quantized by `node`, by a depthwise convolution with ones."""
+    """Fuse the quantize node `node` and the average over equal windows that it reads, to a depthwise convolution."""
     pool, bounds = without_clamps(node.args[0])
     windows = _windows(pool)
     source = (
@@ -46,7 +46,7 @@ def _divides(number: Any, size: Any) -> bool:
 
 
 def _windows(pool: Node) -> tuple[list[int], list[int], list[int], int] | None:
-    """Return kernel size, stride, padding and divisor of an average pool, if all its windows have this divisor."""
+    """Return kernel size, stride, padding and divisor of an average pool; None unless all windows share a divisor."""
     if pool.target is aten._adaptive_avg_pool2d.default:
         sizes, counts = pool.args[0].meta["val"].shape[-2:], argument(pool, "output_size")  # type: ignore[union-attr]
         pairs = list(zip(sizes, counts, strict=True))
@@ -66,7 +66,7 @@ def _windows(pool: Node) -> tuple[list[int], list[int], list[int], int] | None:
 
 
 def fuse_windows(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Replace an average pool whose windows differ in size or divisor, quantized by `node`, by an integer operator."""
+    """Fuse the quantize node `node` with an average pool whose windows differ in size or divisor."""
     pool, bounds = without_clamps(node.args[0])
     is_pool = pool.target in (aten._adaptive_avg_pool2d.default, aten.avg_pool2d.default)
     source = input_value(pool.args[0], result.arithmetic.dtype) if is_pool and len(pool.users) == 1 else None

@@ -54,7 +54,7 @@ class Integers:
 
 
 def limits_of(node: Any) -> Integers | None:
-    """Return the int8 or int16 value of a quantize or dequantize node with one scale; None for other nodes.
+    """Return the int8 or int16 value that a node with a single scale quantizes or dequantizes; None for other nodes.
 
     The value's node is the quantize node, or the operand of the dequantize node.
     """
@@ -81,7 +81,7 @@ def input_value(node: Any, dtype: torch.dtype) -> Integers | None:
 def without_clamps(value: Any) -> tuple[Node, tuple[float, float]]:
     """Return the node before the chain of clamps that ends in `value`, and the intersection of the clamps' limits.
 
-    The chain includes only clamps that are the only readers of their operands.
+    A clamp belongs to the chain only if nothing else reads its operand.
     """
     low, high = -math.inf, math.inf
     while (bounds := _bounds(value)) is not None and len(value.all_input_nodes[0].users) == 1:

@@ -44,7 +44,7 @@ def canonicalize_sym_sizes(program: ExportedProgram) -> ExportedProgram:
 
 
 def _read_input(node: Node, source: tuple[Node, int] | None, after: Node) -> Node:
-    """Return a node that reads the same size as `node` from `source`, an (input, dim).
+    """Return a node that reads the same size as `node`, but from `source`: an input and one of its dims.
 
     Returns `node` if it already reads the size from there, or if `source` is None.
     """

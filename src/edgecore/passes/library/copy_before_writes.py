@@ -87,8 +87,8 @@ def _copy_results(
 ) -> None:
     """Copy results that lie in a mutable buffer, unless they are the new content of this buffer.
 
-    `targets` maps each result to the buffer whose new content it is. It is None for the body of a branch or loop, whose
-    results all need their own memory.
+    `targets` maps each result to the buffer whose new content it is. In the body of a branch or loop, `targets` is
+    None: all results need their own memory.
     """
     output = part.graph.output_node()
     results = output.args[0]
@@ -128,7 +128,7 @@ def _same_value(node: Node) -> list[Node]:
 
 
 def _flat(node: Node) -> list[Node]:
-    """Return the nodes in the arguments of a call, including list items, each as often as it occurs."""
+    """Return the nodes in the arguments of a call and in their lists, each as often as it occurs."""
     nodes: list[Node] = []
     torch.fx.map_arg((node.args, node.kwargs), nodes.append)
     return nodes

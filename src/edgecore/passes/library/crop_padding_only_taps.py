@@ -38,7 +38,7 @@ def _constant(constants: Constants, weight: object) -> Node | None:
 
 
 def _cuts(conv: Node) -> list[int]:
-    """List the number of taps to remove at each end of the kernel, for each dim."""
+    """For each dim, return the number of taps to remove at each end of the kernel."""
     source, weight = conv.args[0], conv.args[1]
     assert isinstance(source, Node) and isinstance(weight, Node)
     pixels, kernel = source.meta["val"].shape[2:], weight.meta["val"].shape[2:]

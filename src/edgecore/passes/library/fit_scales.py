@@ -1,4 +1,4 @@
-"""Raise scales of weights that are too small to represent the layer's bias and result scale in integers."""
+"""Raise weight scales that are too small to represent the layer's bias and result scale in integers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MIN_RATIO = 2.0**-31
 def fit_scales(program: ExportedProgram) -> ExportedProgram:
     """Raise scales of int8 weights just enough to represent each layer's bias and result scale; return the program.
 
-    A kernel adds the bias to sums of integer products, whose unit is scale of the input * scale of the weight. If all
+    A kernel adds the bias to sums of integer products, whose unit is the input's scale times the weight's scale. If all
     weights of a channel, or all values of the input, are very small and the bias is not, then the bias in this unit
     overflows its integer type. In that case the unit is at most 2^-30 of the bias, or of the result's scale, so weights
     with a larger scale give the same result.

@@ -57,7 +57,7 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
 
 
 def _first_constant(node: Node) -> Node | None:
-    """Return the first constant from which a folded node was computed; None if it has no inputs."""
+    """Return the first constant from which a folded node was computed; None if the node has no inputs."""
     while node.op == "call_function":
         if not node.all_input_nodes:
             return None

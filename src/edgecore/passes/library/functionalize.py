@@ -88,7 +88,7 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
 
 
 def _without_tokens(program: ExportedProgram) -> ExportedProgram:
-    """Remove the tokens by which `run_decompositions` orders operators with effects; the nodes' order suffices."""
+    """Remove the tokens by which `run_decompositions` orders operators with effects; the order of nodes suffices."""
     from edgecore.ir.torch_compat import remove_effect_tokens
 
     return remove_effect_tokens(program)
@@ -101,7 +101,7 @@ def _assignments(program: ExportedProgram) -> list[Node]:
         is_copy = node.target is aten.copy_.default and node.name.startswith("copy__default")
         source = node.args[1] if is_copy else None
         name = source.meta.get("torch_fn") if isinstance(source, Node) else None
-        # for an assignment, the copy that torch.export inserts has the `torch_fn` of its source
+        # torch.export inserts a copy for an assignment, and the copy has the `torch_fn` of its source
         if name is None or name != node.meta.get("torch_fn"):
             break
         assignments.insert(0, node)
@@ -111,7 +111,8 @@ def _assignments(program: ExportedProgram) -> list[Node]:
 def _copy_before(program: ExportedProgram, assignments: list[Node]) -> None:
     """Copy values that share memory with an assigned buffer, if the program returns them or an assignment reads them.
 
-    An assignment in Python leaves views of the old tensor unchanged, but `torch.export` copies into the old tensor.
+    In Python, an assignment leaves views of the old tensor unchanged; but `torch.export` copies the new content into
+    the old tensor.
     """
     assigned = {node.args[0] for node in assignments}
     shares: dict[Node, bool] = {}
@@ -140,7 +141,7 @@ def _drop_dropouts(program: ExportedProgram) -> None:
 
 
 class _Functionalization:
-    """Makes the graph of a program functional, in one run in the order of the graph.
+    """Makes the graph of a program functional in a single run over its nodes.
 
     Tensors that share memory have a common base; a view also has a source, the node that it views. Each write
     increments the version of the base. The content of a tensor at a version is a node, which is made when it is first
@@ -200,7 +201,7 @@ class _Functionalization:
             self._read_contents(node)
 
     def _read_contents(self, node: Node) -> None:
-        """If in-place calls have written an input, read the node with the content after the last write instead."""
+        """If in-place calls have written an input, let the node read the content after the last write instead."""
         editor = Editor(self.graph_module, node, self.mode)
         for read in node.all_input_nodes:
             content = self._content(editor, self.tensor.get(read, read))

@@ -91,7 +91,7 @@ def _table(editor: Editor, node: Node, result: Integers, constants: Constants) -
 def _results(node: Node, source: Node, integers: torch.Tensor, constants: Constants) -> torch.Tensor:
     """Evaluate `node`, an elementwise function of the quantized tensor `source`, as if `source` held `integers`.
 
-    The integers may lie outside the range of its dtype.
+    The integers may lie outside the range of the dtype of `source`.
     """
     values: dict[Node, Any] = {}
 
@@ -132,7 +132,7 @@ def _smallest_table(numbers: torch.Tensor, low: int, high: int) -> torch.Tensor:
 
 
 def _is_elementwise(node: Any, dtype: torch.dtype, shape: Any, constants: Constants, sources: set[Node]) -> bool:
-    """Return True for an elementwise function of dequantized values of `dtype`; add the values to `sources`."""
+    """Return True for an elementwise function of dequantized values of `dtype`; add these values to `sources`."""
     if not isinstance(node, Node):
         return False
     if constants.has(node):

@@ -36,7 +36,7 @@ def hoist_selects(program: ExportedProgram) -> ExportedProgram:
 
 @dataclass
 class _Route:
-    """A way to compute a select from an earlier node: slice or select `source`, then apply `steps`, last one first."""
+    """A way to compute a select from an earlier node: slice or select `source`, then apply `steps` in reverse."""
 
     source: Node
     dim: int
@@ -102,7 +102,7 @@ def _route(source: Node, dim: int) -> _Route:
 
 
 def _permutation(order: list[int], shape: Sequence[Any]) -> tuple[Any, list[int]]:
-    """Return (operator, argument) that permutes dims by `order`, to `shape`; a view if only dims of size 1 move."""
+    """Return (operator, argument) that permutes dims by `order`: a view to `shape` if only dims of size 1 move."""
     larger = [dim for dim, size in zip(order, shape, strict=True) if not isinstance(size, int) or size != 1]
     sizes = view_sizes(shape)
     if larger == sorted(larger) and sizes is not None:
@@ -111,8 +111,7 @@ def _permutation(order: list[int], shape: Sequence[Any]) -> tuple[Any, list[int]
 
 
 def _same_dim(before: Sequence[Any], after: Sequence[Any], dim: int) -> tuple[int, int] | None:
-    """Find the dim of `before` that contains dim `dim` of `after`, and how many of its elements one index of `dim`
-    covers.
+    """Find the dim of `before` that contains `dim` of `after`, and the number of its elements per index of `dim`.
 
     This number is 0 if the two dims are equal. [2, 12] -> [2, 3, 4] gives (1, 4) for dim 1.
     """

@@ -46,7 +46,7 @@ def _lift_from_bodies(graph_module: GraphModule, add: Add) -> None:
                 constant.replace_all_uses_with(capture(constant.name, tensor))
                 body.graph.erase_node(constant)
             for name in {str(constant.target) for constant, _ in constants}:
-                delattr(body, name)  # delete the tensor, because torch would look for it in the program's state
+                delattr(body, name)  # delete the tensor, because torch would look for it in the state of the program
             _lift_from_bodies(body, capture)
 
 

@@ -97,7 +97,7 @@ def _copies_back(node: Node) -> bool:
 
 
 def _copy_for_operators(graph_module: GraphModule, node: Node, mode: FakeTensorMode) -> None:
-    """Let the readers of a value read a contiguous copy, except for copies and nodes that read only its sizes."""
+    """Let the readers of a value read a contiguous copy, except for copies and for nodes that read only its sizes."""
     computing = [user for user in node.users if isinstance(_val(user), (torch.Tensor, tuple, list))]
     readers = [user for user in computing if not _is_sink(user) and user.target is not aten.clone.default]
     if not readers:

@@ -136,9 +136,9 @@ def _can_compute(node: Node) -> bool:
 def _narrowable(narrow: set[Node], bounded: set[Node]) -> set[Node]:
     """Return the largest subset of `narrow` that can be computed in int32.
 
-    A node stays in the set if all its users accept it in int32, and if all its int64 operands fit into int32, as those
-    in `bounded` do. Removing a node may make others fail this test, so the test is repeated until the set no longer
-    changes.
+    A node stays in the set if all its users accept it in int32, and if all its int64 operands fit into int32, as the
+    operands in `bounded` do. Removing a node may make others fail this test, so the test is repeated until the set no
+    longer changes.
     """
     while True:
         remaining = {node for node in narrow if all(_accepts_int32(user, node, narrow) for user in node.users)}

@@ -21,8 +21,8 @@ _STRIDED = (aten.as_strided.default, aten.as_strided_copy.default)
 def rebase_strided(program: ExportedProgram) -> None:
     """Let each `as_strided` read the tensor that owns the memory, in place.
 
-    The offset of `as_strided` counts from the start of this memory, even if its input is a view of only a part; but
-    later passes make each view a separate tensor. Composite operators that would hide the owner are replaced first.
+    The offset of `as_strided` counts from the start of this memory, even if its input is a view of only a part of it.
+    But later passes make each view a separate tensor. Composite operators that would hide the owner are replaced first.
 
     Raises:
         CompileError: The tensor that owns the memory is unknown, not contiguous or of another dtype, or it has symbolic

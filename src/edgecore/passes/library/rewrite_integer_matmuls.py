@@ -42,7 +42,7 @@ def rewrite_integer_matmuls(program: ExportedProgram) -> ExportedProgram:
 
 
 def _weight(node: Node, constants: Constants) -> Node | None:
-    """Return the int8 constant [N, K] whose transpose [K, N] is the second operand of a matmul; None without one."""
+    """Return the int8 constant [N, K] whose transpose [K, N] is the second operand of a matmul; otherwise None."""
     right: Any = node.args[1]
     if node.target is aten.mm.default:
         if not isinstance(right, Node) or right.target not in CASTS:

@@ -90,7 +90,7 @@ def _items(editor: Editor, call: Node) -> list[Node]:
 
 
 def _argument_of(target: OpOverload, result: Any) -> str:
-    """Return the name of the argument that a result of the operator aliases."""
+    """Return the name of the argument whose memory a result of the operator shares."""
     aliases = result.alias_info.before_set
     return next(
         str(spec.name)

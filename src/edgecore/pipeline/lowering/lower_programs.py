@@ -50,7 +50,7 @@ def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> Lo
     Args:
         programs: A program, which becomes the method `forward`, or a mapping from names of methods to programs. The
             programs are copied, not changed.
-        options: The settings; those about partitioners are ignored.
+        options: The settings; the settings of partitioners are ignored.
 
     Raises:
         CompileError: A pass failed, or an operator has no decomposition into the edge dialect, or a dtype or layout is
@@ -66,7 +66,7 @@ def lower_to_edge(programs: Programs, options: LowerOptions | None = None) -> Lo
 
 @contextmanager
 def _garbage_of_this_call() -> Iterator[None]:
-    """Restrict the garbage collector to objects that the `with` block creates; models from before stay alive anyway.
+    """Restrict the garbage collector to objects that the `with` block creates; earlier models stay alive anyway.
 
     Without this, Python's full collections take a third of the time of lowering.
     """
@@ -124,7 +124,7 @@ class _Lowering:
 
     def __init__(self, options: LowerOptions) -> None:
         self.options = options
-        self.is_single = True  # `exported` sets this to True if there is only one method
+        self.is_single = True  # `exported` sets this to True if the program has only one method
 
     def context(self, rewrites: Mapping[OpOverload, Rewrite]) -> PassContext:
         """Return a context for the passes over one method; it also allows the operators in `options.allowed`."""
@@ -152,7 +152,7 @@ class _Lowering:
         )
 
     def keep(self, programs: Programs, edge: Mapping[str, ExportedProgram]) -> KeptPrograms | None:
-        """Return the programs to keep with the result; None if the options do not ask for them."""
+        """Return the programs that the result keeps; None if the options do not ask for them."""
         if not self.options.keep_programs:
             return None
         copies = {name: copy_program(program) for name, program in edge.items()}
@@ -326,7 +326,7 @@ def _has_volumes(program: ExportedProgram) -> bool:
 
 
 def add_debug_handles(program: ExportedProgram) -> None:
-    """Give a debug handle, a number, to each call node without one.
+    """Give a debug handle (a number) to each call node that has none.
 
     Delegate blobs, `.pte` files and traces refer to nodes by these handles.
     """

@@ -98,7 +98,7 @@ class LoweredProgram:
         return changed
 
     def _pass_manager(self, method: str, passes: Sequence[Pass | NamedPass]) -> PassManager:
-        """Make the manager for passes over a method, which lets the verifier allow the user's own operators."""
+        """Make the manager for passes over a method. Its verifier also allows the user's own operators."""
         check = partial(verify, preserved=self._allowed)
         return PassManager(passes, check_program=check, after_pass=self._observer(method))
 
@@ -148,7 +148,7 @@ class LoweredProgram:
         return made
 
     def report(self) -> DelegationReport:
-        """Return the delegation report: the backend that runs each operator, and the reason for others.
+        """Return the delegation report: the backend that runs each operator, and why others are not delegated.
 
         Example:
             >>> print(edge.report())

@@ -30,9 +30,9 @@ class WholeOperators:
     """Decides which calls of one method stay whole, that is, are not decomposed, because a backend asks for them.
 
     A call that the first backend wants whole stays whole. A call that only a later backend wants whole is decomposed if
-    earlier backends take all its parts, because they must not lose operators to a backend of lower priority. Only after
-    lowering is it known which parts they take. So a method is first lowered with all such calls decomposed. If the
-    earlier backends do not take all parts of a call, the method is lowered again with this call whole:
+    earlier backends take all its parts, because they must not lose operators to a backend of lower priority. The parts
+    that backends take are known only after lowering. So a method is first lowered with all such calls decomposed. If
+    the earlier backends do not take all parts of a call, the method is lowered again with this call whole:
 
         lowered = lower(copy_of_program, whole.preserve_for)
         if whole.keep_untaken(lowered):
@@ -81,7 +81,7 @@ class WholeOperators:
         return preserve
 
     def keep_untaken(self, program: ExportedProgram) -> bool:
-        """Keep decomposed calls whole from now on, unless earlier backends take all their parts.
+        """From now on, keep decomposed calls whole unless earlier backends take all parts of the call.
 
         Args:
             program: The lowered method. All partitioners but the last are asked which nodes they take.
@@ -134,7 +134,7 @@ class WholeOperators:
 
 
 def _taken(partitioner: Partitioner, program: ExportedProgram) -> list[Node]:
-    """List the nodes that a partitioner tags; empty if it fails, because the delegation step will report this."""
+    """List the nodes that a partitioner tags; none if it fails, because the delegation step will report the failure."""
     try:
         partitioner.partition(program)
     except Exception:

@@ -63,7 +63,7 @@ class WholeBackendModule(LoweredBackendModule):
         )
         self.lowered = lowered
         self.edge_program = program
-        # torch.export in strict mode traces `forward`, so it may only use plain attributes.
+        # torch.export in strict mode traces `forward`, so `forward` may only use plain attributes.
         self._in_spec, self._out_spec = program.call_spec
         self._results = [spec.arg for spec in program.graph_signature.output_specs]
         self._number = len(_modules)
@@ -141,8 +141,9 @@ def to_backend(
     """Compile a whole edge program with a backend; or, as in ExecuTorch, only the parts that a partitioner tags.
 
     Args:
-        backend: The id of the backend; or the edge program.
-        program: The edge program, such as `to_edge(...).exported_program()`; or the partitioner. It is not changed.
+        backend: The id of the backend; in ExecuTorch's second form, the edge program.
+        program: The edge program, such as `to_edge(...).exported_program()`, which is not changed; in the second form,
+            the partitioner.
         compile_specs: The compile specs that are passed to the backend.
 
     Returns:
@@ -289,7 +290,7 @@ def _output_nodes(program: ExportedProgram) -> list[Node]:
 
 
 def _renumbered(module: LoweredBackendModule, offset: int) -> LoweredBackendModule:
-    """Add `offset` to the debug handles in a copy of a delegate, because another program uses the same handles."""
+    """Add `offset` to the debug handles in a copy of a delegate: another program already uses the same handles."""
     handles = {key: tuple(handle + offset for handle in value) for key, value in module.result.debug_handle_map.items()}
     original = copy_program(module.original_module)
     for node in original.graph.nodes:

@@ -1,4 +1,4 @@
-"""The delegation report: the backend that runs each operator, and the reason for others."""
+"""The delegation report: the backend that runs each operator, and why other operators are not delegated."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ReportRow:
         dtypes: The dtypes of the call's inputs and outputs.
         module: The qualified name of the innermost module that makes the call.
         inputs: The names of the nodes, or of inputs of the method, whose results the call reads.
-        shape: The dtype and shape of the first result, such as `float32 [1, 10]`; empty if it is no tensor.
+        shape: The dtype and shape of the first result, such as `float32 [1, 10]`; empty if it is not a tensor.
         partition: The number of the delegate that computes the call, from 0 in each method; None outside of delegates.
     """
 
@@ -193,7 +193,7 @@ class DelegationReport:
         return lines
 
     def quantization_lines(self, limit: int = 10) -> list[str]:
-        """Return a summary of the quantized layers, then a line for each with a finite SQNR, the lowest first.
+        """Return a summary of the quantized layers, then a line for each with a finite SQNR, the lowest SQNR first.
 
         Args:
             limit: Largest number of layers that are listed; `quantization` has all.
@@ -233,7 +233,7 @@ class DelegationReport:
         return [_line(row.operator, row.node, row.location, row) for row in self.left_outside]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all figures of the page for JSON; an infinite SQNR becomes None, minus infinity -1000."""
+        """Return all figures of the page for JSON; an infinite SQNR becomes None, and minus infinity becomes -1000."""
         return {
             "delegates": self.delegates,
             "operators": [asdict(row) for row in self.rows],
@@ -299,7 +299,7 @@ def _line(operators: str, nodes: str, sources: str, row: ReportRow) -> str:
 
 
 def _debug_handle(node: Node) -> int | str:
-    """Return the debug handle of a call; if it has none, or several as a delegate call has, return its name."""
+    """Return the debug handle of a call; its name if it has no handle, or several handles like a delegate call."""
     handle = node.meta.get("debug_handle")
     return handle if isinstance(handle, int) else node.name
 

@@ -23,8 +23,9 @@ class Connections:
 
     Attributes:
         inputs: Names of the calls, or of inputs of the method, whose results the call reads.
-        shape: The first result, such as `float32 [1, 10]`; empty if it is no tensor.
-        partition: Number of the delegate that computes the call, from 0 in the order of the program; None outside.
+        shape: The first result, such as `float32 [1, 10]`; empty if it is not a tensor.
+        partition: Number of the delegate that computes the call, from 0 in the order of the program; None outside of
+            delegates.
     """
 
     inputs: tuple[str, ...]
@@ -33,7 +34,7 @@ class Connections:
 
 
 def connections(program: ExportedProgram) -> dict[str, Connections]:
-    """Return the connections of each call of a program, its delegates and its branches and loops, by the node's name.
+    """Return the connections of each call by its node's name, including calls in delegates, branches and loops.
 
     A loop's call reads the initial values: edges from one iteration to the next are left out.
     """
@@ -56,7 +57,7 @@ class _Finder:
     def walk(
         self, graph: Graph, sources: Mapping[Node, tuple[str, ...]], partition: int | None
     ) -> dict[Node, tuple[str, ...]]:
-        """Add the calls of a graph, and return for each node the calls and inputs whose results it stands for."""
+        """Add the calls of a graph; return for each node the calls and inputs that compute its value."""
         made = dict(sources)
         results: dict[Node, list[tuple[str, ...]]] = {}
         for node in graph.nodes:

@@ -48,7 +48,7 @@ def _facts(report: DelegationReport) -> list[tuple[str, str]]:
 
 
 def _bars(report: DelegationReport) -> list[dict[str, Any]]:
-    """Return the operators of each method by backend, those of edgecore's kernels last."""
+    """For each method, return the number of operators by backend, with edgecore's kernels last."""
     bars = []
     for method in dict.fromkeys(row.method for row in report.rows):
         counts = Counter(row.where for row in report.rows if row.method == method)

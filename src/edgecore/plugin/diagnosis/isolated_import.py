@@ -1,7 +1,7 @@
 """Import packages and call their functions in a child process, so that a hang, a crash or output does no harm.
 
-The child (`main`) sends a message before each step and after each task. If the child dies or exceeds the time limit of
-a step, then that step's task has failed, and a new child continues with the remaining tasks.
+The child (`main`) sends a message before each step and after each task. If the child dies in a step or exceeds the time
+limit of the step, then the task of this step has failed, and a new child continues with the remaining tasks.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def installed(seconds: float = STEP_SECONDS) -> tuple[list[InstalledBackend], di
         seconds: Time limit for importing one package.
 
     Returns:
-        The backends, and the results of the imports by (backend id, distribution).
+        The backends, and (backend id, distribution) -> the result of its import.
     """
     providers = [provider for provider in registry.providers_here() if not registry.excluded_by(provider)]
     trials = mark_broken(providers, seconds)
@@ -146,7 +146,7 @@ def run(tasks: Sequence[Task], seconds: float = STEP_SECONDS) -> list[Trial]:
 
 
 def _run_in_child(tasks: Sequence[Task], seconds: float) -> list[Trial]:
-    """Run tasks in one child, until a task kills the child or exceeds the time limit; return the results up to then."""
+    """Run tasks in one child until a task kills it or exceeds the time limit; return the results so far."""
     child = Worker("edgecore.plugin.diagnosis.isolated_import:main", searched())
     trials: list[Trial] = []
     step, limit = "starting Python", max(seconds, _START_SECONDS)

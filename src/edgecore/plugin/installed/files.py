@@ -50,7 +50,7 @@ def installed_file(package: str, *parts: str) -> str | None:
 
 
 def _folders(package: str) -> Iterator[str]:
-    """Yield the absolute paths of the folders in which the package may be."""
+    """Return True for `python -m MODULE`; False if MODULE is a folder or archive, whose spec is named `__main__`."""
     for entry in sys.path:
         if os.path.isabs(entry):
             yield os.path.join(entry, package)

@@ -40,7 +40,7 @@ def libraries(operators: Iterable[str]) -> list[str]:
 
 
 def declared() -> dict[str, list[Provider]]:
-    """Return the operators that packages declare by an entry point, such as "aten::add.out", each with its packages.
+    """Return the operators that entry points of packages declare, such as "aten::add.out", each with its packages.
 
     Each load of a file calls this function, so its result is cached until a package is installed or removed.
     """

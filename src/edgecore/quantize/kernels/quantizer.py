@@ -110,7 +110,7 @@ def _is_constant(node: Node) -> bool:
 
 
 def _is_mask(node: Node) -> bool:
-    """Return True for a constant with elements so large that a scale for these would round all other ones to 0."""
+    """Return True for a constant with elements so large that a scale that covers them would round all others to 0."""
     if node.op != "get_attr":
         return False
     value = attrgetter(str(node.target))(node.graph.owning_module)

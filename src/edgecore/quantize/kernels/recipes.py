@@ -22,7 +22,7 @@ class Int16x8(RecipeParameters):
 
 
 class Int8(RecipeParameters):
-    """Parameters of `int8`."""
+    """Parameters of the recipe `int8`."""
 
     weights: Literal["channel", "tensor"] = "channel"
     symmetric: bool = False

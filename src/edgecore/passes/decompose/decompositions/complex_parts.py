@@ -62,7 +62,7 @@ def parts(editor: Editor, value: Node) -> Node:
 
 
 def has_kernels(value: Node) -> bool:
-    """Return True if kernels compute a complex value: an input, a constant, or the Fourier transform of real numbers.
+    """Return True for a complex value that exists at run time: an input, a constant, or a transform of real numbers.
 
     Kernels also compute the conjugates of such values.
     """
@@ -91,7 +91,7 @@ def join(editor: Editor, real: Node, imaginary: Node) -> Node:
 
 
 def from_front(dims: Any, rank: int) -> Any:
-    """Make negative dims nonnegative, because the tensor of the parts has one more dim at the end."""
+    """Make negative dims nonnegative: they would count from the added last dim, which holds the two parts."""
     return [dim % rank for dim in dims] if isinstance(dims, (list, tuple)) else dims % rank
 
 
@@ -235,7 +235,7 @@ def _reduced(editor: Editor, node: Node) -> Node:
 
 
 def _transform(editor: Editor, node: Node) -> Node | None:
-    """Transform the real and imaginary parts (a complex Fourier transform); the inverse conjugates input and result."""
+    """Compute a complex Fourier transform of real and imaginary parts; the inverse conjugates input and result."""
     source = node.args[0]
     assert isinstance(source, Node)
     both = parts(editor, source)
@@ -264,9 +264,9 @@ def _spectrum(editor: Editor, real: Node, dims: Any, normalization: int) -> Node
 def real_inverse(editor: Editor, node: Node) -> Node | None:
     """Compute `_fft_c2r` (complex spectrum to real tensor) from parts, with transforms of real numbers.
 
-    The spectrum is symmetric in the last dim: real parts are even, imaginary parts odd. So the inverse transform is the
-    sum of the real and imaginary parts of the transform of (real part + imaginary part). Imaginary parts at frequencies
-    that are their own mirror image are ignored.
+    The spectrum is symmetric in the last dim: real parts are even, imaginary parts odd. So transform (real part +
+    imaginary part); the inverse transform is the sum of the real and imaginary parts of the result. Imaginary parts at
+    frequencies that are their own mirror image are ignored.
     """
     source, last = node.args[0], argument(node, "last_dim_size")
     assert isinstance(source, Node)

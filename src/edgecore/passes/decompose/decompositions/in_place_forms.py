@@ -1,7 +1,7 @@
 """Decompositions of the functional forms of in-place operators that write parts of a tensor, or random numbers.
 
-Random numbers come from the runtime's generator: they have PyTorch's distribution, but other values.
-Each function has the arguments of its ATen operator; `decompose` traces it.
+Random numbers come from the runtime's generator: they have PyTorch's distribution, but not its values. Each function
+has the arguments of its ATen operator; `decompose` traces it.
 """
 
 from __future__ import annotations

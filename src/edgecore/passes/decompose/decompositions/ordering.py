@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 
 def _ordered_size(node: Node) -> Any:
-    """Return the number of elements along `dim` that a call of an operator sorts or ranks; it may be symbolic."""
+    """Return the number of elements along `dim` that a call sorts or ranks; it may be symbolic."""
     shape = argument(node, "self").meta["val"].shape
     return shape[argument(node, "dim")] if shape else 1
 
@@ -30,7 +30,7 @@ def _has_static_size(node: Node) -> bool:
 def _top(value: Tensor, count: int, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
     """Return the `count` largest or smallest elements in order, and their indices.
 
-    Booleans are converted to uint8, because PyTorch, which folds constants, has no `topk` for booleans.
+    Booleans are converted to uint8: PyTorch computes `topk` when it folds constants, but has none for booleans.
     """
     ordered = value.to(torch.uint8) if value.dtype == torch.bool else value
     values, indices = torch.topk(ordered, count, dim, largest=largest, sorted=True)
@@ -39,7 +39,7 @@ def _top(value: Tensor, count: int, dim: int, largest: bool) -> tuple[Tensor, Te
 
 @decomposes(aten.sort.default, applies=_has_static_size)
 def _sort(value: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
-    """Sort with `topk`, for k = size. The order of equal elements is unspecified, as in torch."""
+    """Sort with `topk`, where k is the size of the dim. The order of equal elements is unspecified, as in torch."""
     return _top(value, value.shape[dim] if value.dim() else 1, dim, descending)
 
 
@@ -50,7 +50,7 @@ def _stable_sort(
     """Sort with `topk`, then sort the indices of equal elements with `topk` again.
 
     The second step sorts the integers rank * size + index, where equal elements have the same rank. These integers are
-    distinct, and have the order of the elements.
+    distinct, and sorting them sorts the elements stably.
     """
     values, indices = _sort(value, dim, descending)
     size = value.shape[dim] if value.dim() else 1
@@ -68,7 +68,7 @@ def _stable_sort(
 
 
 def _kth(value: Tensor, k: int, dim: int) -> tuple[Tensor, Tensor]:
-    """Return the k-th smallest element along `dim`, which stays with size 1, and its index; NaN is the largest."""
+    """Return the k-th smallest element along `dim`, and its index; `dim` keeps size 1. NaN counts as the largest."""
     values, indices = _top(value, k, dim, largest=False)
     return values.narrow(dim, k - 1, 1), indices.narrow(dim, k - 1, 1)
 
@@ -127,7 +127,7 @@ def _median_of_none(dtype: torch.dtype) -> Tensor:
 
 @decomposes(aten.mode.default, applies=_has_static_size)
 def _mode(value: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Sort, then return the smallest of the most frequent elements; a NaN equals no element, as in torch.
+    """Sort, then return the smallest of the most frequent elements. A NaN equals no other element, as in torch.
 
     If the element occurs several times, any of its indices may be returned, as in torch.
     """

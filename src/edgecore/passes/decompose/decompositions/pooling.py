@@ -36,7 +36,7 @@ def _average_pool_1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """Average windows of a row [..., W] as an image of height 1, [..., 1, W]."""
+    """Average windows of a row [..., W] by pooling an image of height 1, [..., 1, W]."""
     kernel, steps, pads = (for_each(value, 1) for value in (kernel_size, stride or kernel_size, padding))
     image = value.unsqueeze(-2)
     pooled = aten.avg_pool2d.default(image, [1, *kernel], [1, *steps], [0, *pads], ceil_mode, count_include_pad)
@@ -45,7 +45,7 @@ def _average_pool_1d(
 
 @decomposes(aten.adaptive_avg_pool1d.default)
 def _adaptive_average_pool_1d(value: Tensor, output_size: Numbers) -> Tensor:
-    """Average a row [..., W] to `output_size` as an image of height 1, [..., 1, W]."""
+    """Average a row [..., W] to `output_size` by pooling an image of height 1, [..., 1, W]."""
     if list(output_size) == [1]:
         return value.mean(-1, keepdim=True)
     pooled: Tensor = aten._adaptive_avg_pool2d.default(value.unsqueeze(-2), [1, *output_size])
@@ -61,8 +61,7 @@ def _adaptive_windows(size: int, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _windows_of_equal_size(image: Tensor, dim: int, count: int) -> tuple[Tensor, int, Tensor | None]:
-    """Place the adaptive windows along `dim` side by side, so that pooling with a stride equal to their size visits
-    each once.
+    """Place adaptive windows along `dim` side by side, for pooling with a stride equal to the size of a window.
 
     A window that is smaller than the others repeats its last element. This changes neither the maximum nor its index,
     because the first of equal elements counts.
@@ -81,7 +80,7 @@ def _windows_of_equal_size(image: Tensor, dim: int, count: int) -> tuple[Tensor,
 
 @decomposes(aten.adaptive_max_pool2d.default, applies=has_static_space)
 def adaptive_max_pool_2d(value: Tensor, output_size: Numbers) -> tuple[Tensor, Tensor]:
-    """Pool windows that repeated elements have made equally large; also return the indices in the original image."""
+    """Pool windows that were made equally large by repeating elements; return indices in the original image, too."""
     height, width = for_each(output_size, 2)
     if is_empty(height, width, *value.shape):
         shape = (*value.shape[:-2], height, width)

@@ -57,7 +57,7 @@ def _masked_reduction(
     """
     lowest, highest = limits(value.dtype)
     neutral = {"prod": 1, "amax": lowest, "amin": highest}[reduce]
-    # Scatter the start values, which also refuses an index that is out of range; the mask alone would ignore it.
+    # Scatter the start values: this also refuses an index that is out of range, which the mask alone would ignore.
     before = value.gather(dim, index) if include_self else torch.full(index.shape, neutral, dtype=value.dtype)
     value = value.scatter(dim, index, before)
     widths = [0 if axis == dim else size - index.shape[axis] for axis, size in enumerate(value.shape)]
@@ -76,7 +76,7 @@ _EXTREMA = {"amax": torch.maximum, "amin": torch.minimum}
 
 @decomposes(aten.scatter.reduce)
 def _scatter_with_reduction(value: Tensor, dim: int, index: Tensor, source: Tensor, *, reduce: str) -> Tensor:
-    """Reduce with `scatter_reduce`, which names reductions differently: "sum" for "add", "prod" for "multiply"."""
+    """Reduce with `scatter_reduce`, after repeating the index along all dims except `dim`."""
     return value.scatter_reduce(dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
 
 
@@ -114,11 +114,11 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sum, average or take the maximum of the rows of each bag (group of rows), by the bag number of each row.
+    """Reduce the rows of each bag (group of rows) to their sum, mean or maximum, by the bag number of each row.
 
     Returns:
-        The bags; the bag number of each row; the sizes of the bags; for the maximum, the table row of each element of a
-        bag. Eager mode skips results that it does not need, so their shapes may differ there.
+        The bags; the bag number of each row; the sizes of the bags; for the maximum, the table row from which each
+        element of a bag comes. Eager mode skips results that it does not need, so their shapes may differ there.
     """
     count = offsets.numel()
     bags = count - 1 if include_last_offset else count

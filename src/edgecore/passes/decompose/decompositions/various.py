@@ -46,7 +46,7 @@ def decomposes(*targets: OpOverload, applies: Applies = lambda node: True) -> Ca
 
 
 def has_static_sizes(node: Node) -> bool:
-    """Return True if the sizes of the argument `self` are static."""
+    """Return True if all sizes of the argument `self` are static."""
     return all(isinstance(size, int) for size in argument(node, "self").meta["val"].shape)
 
 
@@ -93,7 +93,7 @@ def _col2im(
     covered = [count * kernel for count, kernel in zip(sizes, kernel_size, strict=True)] == list(output_size)
     if not side_by_side or not covered:
         padded = [size + 2 * pad for size, pad in zip(output_size, padding, strict=True)]
-        places = []  # index in the padded image: [kernel, blocks] for each of the two dims
+        places = []  # index in the padded image: [kernel, blocks] along each of the two spatial dims
         for size, kernel, gap, step in zip(padded, kernel_size, dilation, stride, strict=True):
             count = (size - gap * (kernel - 1) - 1) // step + 1
             places.append((torch.arange(kernel) * gap).unsqueeze(1) + torch.arange(count) * step)
@@ -264,7 +264,7 @@ def _hypot(left: Tensor, right: Tensor) -> Tensor:
 
 @decomposes(aten.diagonal_scatter.default, applies=has_static_sizes)
 def _diagonal_scatter(value: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """Write a diagonal: take each element from the new diagonal or from the old matrix, by a mask."""
+    """Write a diagonal: select each element from the new diagonal or the old matrix with a mask."""
     matrix = value.movedim((dim1, dim2), (-2, -1))
     rows, columns = matrix.shape[-2:]
     differences = torch.arange(columns).unsqueeze(0) - torch.arange(rows).unsqueeze(1)

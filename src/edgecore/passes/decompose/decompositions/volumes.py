@@ -125,7 +125,7 @@ def _transposed(
         options: The arguments of the 2-d convolutions after the bias.
     """
     depth = planes.shape[1]
-    # a phase (every `stride`-th plane) of the result has this many planes more than the input
+    # number of planes by which a phase (every `stride`-th plane) of the result exceeds the input
     extra = -(-size // stride) - 1
     entries: list[list[tuple[int, int]]] = []  # for each phase of the result: (kernel entry, shift in planes)
     for phase in range(stride):
@@ -134,7 +134,7 @@ def _transposed(
     shifts = [shift for phase_entries in entries for _, shift in phase_entries]
     before, after = max(0, -min(shifts)), max(0, max(shifts) + extra)
     planes = _pad_depth(planes, before, after)
-    surplus = before + after - extra  # the padded input has this many planes more than a phase
+    surplus = before + after - extra  # number of planes by which the padded input exceeds a phase
     phases: list[Tensor | None] = []
     for phase_entries in entries:
         starts = [before + shift for _, shift in phase_entries]
@@ -191,7 +191,7 @@ def max_pool_with_indices(
 
 
 def _indices_in_volume(volume: Tensor, plane_indices: Tensor, indices: Tensor) -> Tensor:
-    """Return the index in the volume of each maximum.
+    """For each maximum, return its index in the volume.
 
     Args:
         volume: The volume.

@@ -133,7 +133,7 @@ def _identity(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(torch.ops.prims.copy_strided.default)
 def _copy_strided(editor: Editor, node: Node) -> Node:
-    """Remove a copy that only changes the strides, such as the one that ends torch's decomposition of `lerp`."""
+    """Remove a copy that only changes strides, such as the last operator of torch's decomposition of `lerp`."""
     return _input(node)
 
 
@@ -274,8 +274,8 @@ def _instance_norm(editor: Editor, node: Node) -> Node | None:
 def _vector_norm(editor: Editor, node: Node) -> Node | None:
     """Rewrite norms of complex numbers into norms of their absolute values, and Euclidean norms into square roots.
 
-    torch's decomposition handles all other norms: of other orders, in another dtype, and of float16 and bfloat16, whose
-    squares it adds up in float32.
+    torch's decomposition handles all other norms: other orders, results in another dtype, and float16 and bfloat16
+    operands, whose squares it adds up in float32.
     """
     source, dtype = _input(node), argument(node, "dtype")
     order, dims, keepdim = (argument(node, name) for name in ("ord", "dim", "keepdim"))
