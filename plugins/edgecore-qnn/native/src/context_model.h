@@ -10,7 +10,8 @@
 
 namespace edgecore::qnn {
 
-// The name under which ONNX Runtime's QNN provider must be registered: nodes must have it in the attribute `source`.
+// The name under which ONNX Runtime's QNN provider must be registered: EPContext nodes must store it in their attribute
+// `source`.
 constexpr const char *kProvider = "QNNExecutionProvider";
 
 // Returns the ONNX model as a protobuf, with a copy of the context binary.

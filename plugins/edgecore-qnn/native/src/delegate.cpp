@@ -27,7 +27,8 @@ using edgecore::backend::Options;
 struct Driver {
   explicit Driver(const Host &) {}
 
-  // Checks the compatibility string that preprocess.py writes: "qnn-context 1 SDK SOC". Delegate compares the SDK.
+  // Checks the compatibility string that preprocess.py writes: "qnn-context 1 SDK SOC". The class Delegate checks the
+  // SDK version.
   int32_t check_compatibility(std::string_view text) const {
     return edgecore::backend::check_format(text, "qnn-context 1", "edgecore-qnn");
   }
@@ -76,7 +77,7 @@ class Delegate {
     return payload;
   }
 
-  // Returns the program's settings, with the file's performance mode unless a load option replaces it.
+  // Returns the program's settings. If no load option sets the performance mode, it comes from the file.
   static Settings settings(const Program &program, const edgecore_delegate_info &info) {
     Settings result = program.settings;
     if (result.performance_mode.empty())

@@ -64,7 +64,8 @@ using OrtLog = void (*)(void *user, int32_t level, const char *category, const c
   X(96, ReleaseValue, OrtValue)           \
   X(100, ReleaseSessionOptions, OrtSessionOptions)
 
-// Pointers to the functions in the two macros above, GetErrorMessage and EpDevice_EpName; open_ort sets them.
+// Pointers to the functions that the two macros above list, and to GetErrorMessage and EpDevice_EpName. open_ort sets
+// them.
 struct OrtApi {
 #define EDGECORE_QNN_MEMBER(index, name, ...) OrtStatus *(*name)(__VA_ARGS__);
   EDGECORE_QNN_ORT_FUNCTIONS(EDGECORE_QNN_MEMBER)

@@ -90,7 +90,7 @@ SessionOptions make_options(const Settings &settings, const Payload &payload) {
   SessionOptions options(created);
   check(api.SetIntraOpNumThreads(created, 1));
   check(api.SetSessionGraphOptimizationLevel(created, kOrtNoOptimization));
-  // Without this entry ONNX Runtime would try to run the nodes that QNN refuses on another provider.
+  // Without this entry, ONNX Runtime would fall back to another provider for nodes that QNN refuses.
   check(api.AddSessionConfigEntry(created, "session.disable_cpu_ep_fallback", "1"));
   if (!settings.profile.empty()) check(api.EnableProfiling(created, settings.profile.c_str()));
 

@@ -1,4 +1,4 @@
-// Checks a TOSA graph before Arm's libraries read it, because these rely on the checked properties.
+// Checks a TOSA graph before Arm's libraries read it, which rely on the checked properties.
 #ifndef EDGECORE_TOSA_CHECK_GRAPH_H_
 #define EDGECORE_TOSA_CHECK_GRAPH_H_
 

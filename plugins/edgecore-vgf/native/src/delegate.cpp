@@ -1,5 +1,5 @@
-// The VGF backend as the four classes of edgecore/backend.hpp: a delegate is a VGF file, whose graph runs on a Vulkan
-// device with the machine learning extensions.
+// Implements the four classes of edgecore/backend.hpp for the VGF backend. A delegate is a VGF file, whose graph runs
+// on a Vulkan device with the machine learning extensions.
 #include <algorithm>
 #include <memory>
 #include <mutex>

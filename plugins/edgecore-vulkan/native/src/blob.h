@@ -69,7 +69,7 @@ struct Value {
 struct OperatorCall {
   uint32_t node_id = 0;
   std::string name;
-  std::vector<uint32_t> args;  // numbers of values
+  std::vector<uint32_t> args;  // indices in Graph::values
 };
 
 struct Constant {
@@ -80,7 +80,7 @@ struct Constant {
 struct Graph {
   std::vector<Value> values;
   std::vector<OperatorCall> calls;
-  std::vector<uint32_t> inputs, outputs;  // numbers of values
+  std::vector<uint32_t> inputs, outputs;  // indices in `values`
   std::vector<Constant> constants;
 };
 

@@ -54,7 +54,7 @@ class Driver {
  public:
   explicit Driver(const Host &host) : host_(host), state_(std::make_unique<State>()) {}
 
-  // A device, and the number (memory_kind) by which the host names the memory of its buffers.
+  // A device, and the number (memory_kind) by which the host identifies this device's memory.
   struct Numbered {
     std::shared_ptr<ShaderDevice> device;
     uint32_t memory_kind;
@@ -104,7 +104,8 @@ class Driver {
   }
   struct State {
     std::mutex mutex;
-    // Keep both Vulkan instances (`validated`: with validation layer): each new one leaks memory in the Vulkan loader.
+    // Keep both Vulkan instances, with and without the validation layer (`validated`), because each new instance leaks
+    // memory in the Vulkan loader.
     std::shared_ptr<Vulkan> plain = started(false), validated;
     std::vector<std::pair<Key, std::weak_ptr<ShaderDevice>>> devices;
   };
@@ -157,8 +158,8 @@ struct SessionState : State {
   SessionState(Program &program, const Host &) : State(*program.numbered.device) {}
 };
 
-// Returns the memory of the session's state buffers that a graph uses. Initial values under a buffer's name in the
-// file's named data, for example in a .ptd file, replace those in the blob.
+// Returns the memory of the session's state buffers that a graph uses. If the named data (for example of a .ptd file)
+// has initial values under a buffer's name, they replace the initial values in the blob.
 StateBuffers states_of(const Graph &graph, const Host &host, const edgecore_instance_info &info) {
   StateBuffers buffers;
   for (const OperatorCall &call : graph.calls) {
@@ -195,7 +196,8 @@ class Instance {
     return {};
   }
 
-  // Runs the delegate. Returns EDGECORE_PENDING before it ends, if the host allows this and does not profile it.
+  // Runs the delegate. Returns EDGECORE_PENDING while the device still computes, if the host allows this and does not
+  // profile the run.
   int32_t run(const edgecore_execute_info &info, const backend::Arguments &arguments) {
     execution_->start(arguments);
     // Wait, because profile events may be added only before execute returns.

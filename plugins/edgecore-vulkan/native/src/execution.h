@@ -1,4 +1,4 @@
-// Executes a delegate: keeps its recording (dispatches of shaders) for the current shapes, its memory and its commands.
+// Executes a delegate. Keeps its recording (shader dispatches) for the current shapes, its memory and its commands.
 #ifndef EDGECORE_VULKAN_EXECUTION_H_
 #define EDGECORE_VULKAN_EXECUTION_H_
 
@@ -65,7 +65,7 @@ class Execution {
   const StateBuffers states_;
   const uint64_t timeout_ns_;
   Recording recording_;
-  // Bytes of each argument for the current shapes; 0 for unused arguments and numbers.
+  // Bytes of each argument for the current shapes; 0 for scalars and for arguments that the graph does not use.
   std::vector<uint64_t> argument_bytes_;
   Buffer arena_;
   std::vector<Place> places_;  // memory for each argument that the caller has in host memory: inputs, then outputs

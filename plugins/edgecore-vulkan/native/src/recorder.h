@@ -22,7 +22,7 @@ namespace edgecore::vulkan {
 class Weights {
  public:
   explicit Weights(Device &device) : device_(device) {}
-  // Returns the buffer with this key. If the buffer is new, `write` fills its bytes, which are zeros before.
+  // Returns the buffer with this key. If the buffer is new, it is filled with zeros, and `write` then sets its bytes.
   const Buffer &get(const std::string &key, uint64_t bytes, const std::function<void(uint8_t *memory)> &write);
 
  private:

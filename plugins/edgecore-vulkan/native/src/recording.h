@@ -41,7 +41,8 @@ struct Dispatch {
   std::string shader;
 };
 
-// The format of an argument in memory. `dtype` is the device's dtype for the argument's type in host memory.
+// The format of an argument in memory. `dtype` is the dtype on the device that corresponds to the argument's type in
+// host memory.
 struct ArgumentFormat {
   Dtype dtype = Dtype::kFloat32;
   Layout layout = Layout::kRowMajor;

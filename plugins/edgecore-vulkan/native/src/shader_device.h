@@ -45,8 +45,8 @@ class ShaderDevice : public Device {
   ShaderDevice(const ShaderDevice &) = delete;
   ShaderDevice &operator=(const ShaderDevice &) = delete;
 
-  // Returns true if the device runs shaders on a CPU. There, a load from a storage buffer becomes a slow loop over the
-  // threads of a subgroup, a load from a texel buffer does not, and shared memory costs more than it saves.
+  // Returns true if the device runs shaders on a CPU. On a CPU, a load from a storage buffer becomes a slow loop over
+  // the threads of a subgroup, unlike a load from a texel buffer. Shared memory costs more than it saves.
   bool is_processor() const { return is_processor_; }
   // Returns true if shaders should read texel buffers: the device runs shaders on a CPU and has 64-bit integers, which
   // the shaders with texel buffers need.

@@ -1,4 +1,4 @@
-// The sizes of shaders that change their speed, but not their results: the defaults, or the fastest on a device.
+// Sizes in shaders that change their speed, but not their results: the defaults, or the fastest sizes on a device.
 #ifndef EDGECORE_VULKAN_TUNING_H_
 #define EDGECORE_VULKAN_TUNING_H_
 
@@ -29,7 +29,8 @@ struct Choice {
 };
 const std::vector<Choice> &choices();
 
-// to_bytes returns the content of a tuning's file. tuning_of parses it; none if a value is not among the choices.
+// to_bytes returns the content of a tuning's file. tuning_of parses it, and returns nothing if a value is not among the
+// choices.
 std::vector<uint8_t> to_bytes(const Tuning &tuning);
 std::optional<Tuning> tuning_of(const std::vector<uint8_t> &bytes);
 

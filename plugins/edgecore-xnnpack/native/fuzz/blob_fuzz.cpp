@@ -116,8 +116,8 @@ class Session {
     return backend_.instance_create(delegate_, &info, &instance_, nullptr) == EDGECORE_OK;
   }
 
-  // Executes the delegate twice, with the input shapes of the graph, or, if `halve`, with each input dim larger than 1
-  // halved. Returns true if both executions succeed.
+  // Executes the delegate twice with the graph's input shapes. If `halve`, each input dim larger than 1 is halved.
+  // Returns true if both executions succeed.
   bool run(const Graph &graph, bool halve) {
     const size_t count = static_cast<size_t>(backend_.argument_count(delegate_));
     std::vector<edgecore_tensor> tensors(count);

@@ -242,8 +242,8 @@ void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t thr
     if (is_winograd(node))
       data[node.in[1]] = pack_winograd(graph, node, data, runtime->weight_cache, &runtime->weights);
   }
-  // Disable XNNPACK's fusions: a fused node accesses the values of the nodes around it, so values would be used at
-  // other times than ExposedMemory assumes.
+  // Disable XNNPACK's fusions: a fused node also accesses values of the nodes that it replaces, at other times than
+  // ExposedMemory assumes.
   if (runtime->steps.size() > 1) flags |= kNoFusion;
   const std::unique_lock<std::mutex> lock = lock_workspace(runtime->workspace);
   const xnn_weights_cache_t weights = runtime->weight_cache ? runtime->weights.provider() : nullptr;

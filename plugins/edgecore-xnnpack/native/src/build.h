@@ -29,7 +29,7 @@ struct Step {
 struct Runtime {
   Weights weights;
   bool weight_cache;                     // true: all runtimes share packed weights; false: each runtime packs its own
-  std::shared_ptr<Workspace> workspace;  // memory for intermediate values; null: not shared with other runtimes
+  std::shared_ptr<Workspace> workspace;  // memory for intermediate values; null: each runtime has its own
   Tile tile;  // output rows x columns that a kernel of fp32 layers computes at a time; {}: XNNPACK chooses
   xnn_runtime_t handle = nullptr;
   Sums sums = {};

@@ -35,7 +35,7 @@ void drop_indices(const Graph &graph, const std::vector<uint32_t> &uses, Operato
 
 // Replaces x * sigmoid(x) by silu(x) if nothing else reads the sigmoid, which is then not stored.
 void fuse_silu(Graph *graph, const std::vector<uint32_t> &uses) {
-  std::map<uint32_t, size_t> sigmoids;  // maps a result that only one call reads to the index of its sigmoid call
+  std::map<uint32_t, size_t> sigmoids;  // result of a sigmoid that only one call reads -> index of the sigmoid's call
   std::vector<bool> is_fused(graph->calls.size());
   for (size_t i = 0; i < graph->calls.size(); ++i) {
     OperatorCall &call = graph->calls[i];

@@ -106,7 +106,7 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
   const Access access = access_of(call, "depthwise", target, x, true, w, bias, finish, false);
   // Compute two output lines in a thread if their windows share most input lines, but not on a GPU, where the
   // additional registers cost more than the shared loads save. If the number of lines is odd, the last thread computes
-  // a line too much: with seven lines or more, this costs less than a second shader for single lines.
+  // one line too many: with seven lines or more, this costs less than a second shader for single lines.
   constexpr int64_t kMaxTaps = 25, kManyLines = 7;
   const bool shares_most = 2 * (c.kernel[0] - c.stride[0]) >= c.kernel[0];
   const bool is_pair = access.texels && shares_most && (c.out[0] % 2 == 0 || c.out[0] >= kManyLines) &&
@@ -147,7 +147,7 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   // Unroll the short loops of a network's first layers, which have few input channels.
   constexpr int64_t kShort = 9;
   const bool is_short = access.shuffles && !x_vectors && !c.transposed && c.kernel[1] * c.in_group <= kShort;
-  int64_t threads = c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours);  // threads of one column
+  int64_t threads = c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours);  // threads for one column
   if (access.shuffles) {
     threads = (threads + kThreads / part - 1) / (kThreads / part) * ((columns + part - 1) / part) * kThreads;
   } else {

@@ -7,8 +7,9 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Records a gather: out[i] = x[i . bases + indices[i . choices] * stride of `dim`], where i is the position of an
-// element and `.` multiplies by strides. `bases` are strides of x, 0 for dims of `out` that only select an index.
+// Records a gather: out[i] = x[i . bases + indices[i . choices] * stride of `dim`], where i is the multi-dimensional
+// index of an element, and `.` is the dot product of i with strides. `bases` are strides of x, 0 for dims of `out` that
+// only select an index.
 void take(const Call &call, const Tensor &out, const Tensor &x, const Shape &bases, size_t dim, const Tensor &indices,
           const Shape &choices) {
   if (is_float(indices.dtype) || x.dtype != out.dtype) {
@@ -68,7 +69,7 @@ void embedding(Call &call) {
   take_slices(call, table, 0, call.tensor(1));
 }
 
-// Records a repeat: one strided copy per repeated dim, over [dims before it, repetitions, it and the dims after it].
+// Records a repeat: one strided copy per repeated dim d, over [dims before d, repetitions, d and the dims after it].
 void repeat(Call &call) {
   const Tensor x = call.tensor(0);
   const std::vector<int64_t> times = call.integers(1);

@@ -8,8 +8,8 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Returns the number of rows, of `m`, that a thread of shader gemm computes. With shuffles and a long loop (`is_long`),
-// all threads of a subgroup use the weights that one of them reads, so more rows are better; 14 divides the number of
+// Returns how many of the `m` rows a thread of shader gemm computes. With shuffles and a long loop (`is_long`), all
+// threads of a subgroup use the weights that one of them reads, so more rows are better; 14 divides the number of
 // pixels of typical images. `tuned` is the number that was measured as fastest for m > 8, or 0.
 int64_t rows_of_thread(int64_t m, bool is_long, uint32_t tuned) {
   const auto whole = [m](int64_t rows) { return (m + rows - 1) / rows * rows; };
@@ -33,7 +33,8 @@ Access access_of(const Call &call, const char *shader, const Tensor &out, const 
   access.shuffles = shuffles && access.texels && call.subgroup_size() == kPanel / 4;
   const char *reads = access.shuffles ? "_shuffle" : access.texels ? "_texel" : has_weights ? "_buffer" : "_mixed";
   access.shader = std::string(shader) + "_" + name_of(out.dtype) + reads;
-  // A shader needs a tensor for addend or scales even if it has none: bind the bias, which is not read there.
+  // The shader's bindings for addend and scales need a tensor even if the layer lacks these: bind the bias, which the
+  // shader does not read there.
   access.read = {x, w, bias, last.value_or(bias)};
   if (access.texels) {
     for (Tensor &tensor : access.read) tensor.texel = 4;

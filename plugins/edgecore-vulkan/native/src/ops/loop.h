@@ -22,7 +22,8 @@ Shape broadcast(const Call &call, const Shape &a, const Shape &b);
 // Returns the stride of each dim of a result in an operand that broadcasts to it: 0 where the operand is repeated.
 Shape broadcast_strides(const Tensor &operand, size_t rank);
 
-// in_layout returns `x`, or a copy if `layout` orders elements in another way. in_rows does so for the row-major order.
+// in_layout returns `x` if its elements are in the order of `layout`, otherwise a copy in this order. in_rows does the
+// same for row-major order.
 Tensor in_layout(const Call &call, const Tensor &x, Layout layout);
 Tensor in_rows(const Call &call, const Tensor &x);
 
