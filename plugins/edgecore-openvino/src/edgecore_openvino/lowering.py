@@ -111,7 +111,7 @@ def build(
 
 
 def _returned(value: Any, node: Node, parameters: Sequence[Any]) -> Any:
-    """Convert `value` to the dtype of the partition's result `node`; also convert an input that is returned unchanged.
+    """Convert `value` to the dtype of the partition's result `node`, even if it is an input that is returned unchanged.
 
     The conversion copies the input: OpenVINO 2026.4 on CPU does not write an output that is directly an input.
     """
@@ -160,7 +160,7 @@ def _compile(folder: Path, device: str, properties: dict[str, str]) -> bytes:
     if device == "CPU" or device.startswith("AUTO"):
         properties = {**properties, "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
     if device == "CPU" and "NUM_STREAMS" in properties:
-        # With one thread per stream, OpenVINO 2026.4 crashes while it fuses some networks, so disable this fusion.
+        # OpenVINO 2026.4 crashes while it fuses some networks with one thread per stream, so disable this fusion.
         properties = {**properties, "SNIPPETS_MODE": "DISABLE"}
     pairs = [f"{key}={value}" for key, value in properties.items()]
     command = [sys.executable, "-m", "edgecore_openvino.blob.compile", str(folder), device, *pairs]

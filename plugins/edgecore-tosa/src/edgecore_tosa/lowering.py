@@ -57,7 +57,7 @@ def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
 
 
 def _separate(builder: Builder, tensor: Tensor) -> Tensor:
-    """Copy an output that is also an input, a constant or another output: TOSA needs a tensor of its own per output."""
+    """Copy an output that is also an input, a constant or another output: TOSA needs a separate tensor per output."""
     graph = builder.graph
     if tensor in graph.inputs or tensor in graph.outputs or tensor.data is not None:
         return builder.emit(Op.IDENTITY, [tensor], tensor.shape, tensor.dtype)

@@ -23,8 +23,8 @@ def graph_of(model: bytes) -> BlobGraph:
         FormatError: The model is damaged.
     """
     try:
-        # Refuse XML document types, whose entities may expand endlessly. Refuse null bytes, because the search for
-        # document types would miss one in UTF-16.
+        # Refuse XML document types, whose entities may expand endlessly. Refuse null bytes, because the search would
+        # miss a document type in UTF-16 text.
         if b"<!" in model or b"\0" in model:
             raise ValueError("it has a document type, or is in UTF-16")
         return _read(ElementTree.fromstring(model))

@@ -42,7 +42,8 @@ class Value:
         order: For each dim of the tensor, the corresponding dim of the model's value.
         quantization: The quantization parameters; None for floating point, booleans and plain integers.
         hidden: Boolean array that broadcasts to the model's value: True for elements that count as minus infinity,
-            whatever the tensor holds; None for no element. Only a softmax may read a value with hidden elements.
+            whatever the tensor holds; None if there are no such elements. Only a softmax may read a value with hidden
+            elements.
     """
 
     tensor: Tensor
@@ -152,7 +153,7 @@ class Builder:
     def operand(self, name: str) -> Value:
         """Return the value of an argument of the current node that is a tensor, a number or a floating-point constant.
 
-        A number or constant is quantized, to 16 bits with zero point 0, if the result of the current node is quantized.
+        If the result of the current node is quantized, a number or constant is quantized to 16 bits with zero point 0.
         """
         argument = self.argument(name)
         real = self.real_constant(argument)
@@ -293,7 +294,7 @@ class Builder:
         return self.emit(Op.RESHAPE, [tensor, self.sizes(shape)], shape, tensor.dtype)
 
     def slice(self, tensor: Tensor, start: Sequence[int], shape: Sequence[int]) -> Tensor:
-        """Return the part of a tensor of shape `shape` that begins at the indices `start`.
+        """Return the part of a tensor that begins at the indices `start` and has the shape `shape`.
 
         If the tensor has more than 4 dims, adjacent dims that the slice does not cut are merged first, because Arm's
         compiler Vela 5.2 crashes on some slices of 5 dims. For example, the slice at [1, 0, 0, 0, 0] of (2, 2, 8, 5, 6)
@@ -345,7 +346,7 @@ class Builder:
         # For INT48, RESCALE's multiplier has only 15 bits; its error of up to 2^-15 is 0.004 steps of the largest int8
         # weight. A RESCALE by a power of two to INT32, then a second one with 31 bits, would be exact. But for a
         # network with such a pair Arm's compiler Vela estimates 3 to 5 times the cycles, because INT32 results go to
-        # memory, and the SQNR only rises by 0.02 of 55 dB.
+        # memory, and the SQNR of 55 dB rises by only 0.02 dB.
         bits = 16 if tensor.dtype == DType.INT48 else 32
         pairs = [multiplier_and_shift(factor, bits) for factor in (scale if isinstance(scale, Sequence) else [scale])]
         multipliers, shifts = (np.array(column) for column in zip(*pairs, strict=True))

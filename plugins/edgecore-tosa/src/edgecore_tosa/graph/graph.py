@@ -152,7 +152,7 @@ class Graph:
 
     @classmethod
     def from_bytes(cls, data: flat.Buffer) -> Graph:
-        """Read a TOSA graph from a flatbuffer of TOSA 1.x with one region of one block, so without control flow.
+        """Read a TOSA graph from a flatbuffer of TOSA 1.x with one region of one block, that is, without control flow.
 
         Raises:
             FormatError: The bytes are damaged, of another version, or have several regions or blocks.

@@ -22,7 +22,7 @@ Real = Callable[[Builder, Tensor], Tensor]
 
 
 def tabulated(b: Builder) -> Value:
-    """Emit a lookup table (TOSA's TABLE) for the node, whose entries the PyTorch operator itself computes."""
+    """Emit a lookup table (TOSA's TABLE) for the node; the PyTorch operator computes the table's entries."""
     node = b.node
     assert node is not None and callable(node.target)
     target, first = node.target, node.all_input_nodes[0]
@@ -62,7 +62,7 @@ def _multiplied_by(b: Builder, x: Tensor) -> Tensor:
 
 
 def _shifted(op: Op, *, swapped: bool = False) -> Callable[[Builder], Value]:
-    """Return the function that lowers a sum or difference with a number; for int8, it writes a lookup table."""
+    """Return the function that lowers a sum or difference of a tensor and a number; for int8, to a lookup table."""
 
     def lower(b: Builder) -> Value:
         x = b.input()

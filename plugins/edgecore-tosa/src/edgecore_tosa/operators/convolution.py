@@ -53,7 +53,7 @@ class Layer:
         bias = self._bias[start:stop]
         if self.output not in (DType.FP32, DType.FP16):
             scales = np.array(self.scales)[start:stop] if len(self.scales) > 1 else np.array(self.scales)
-            bias = np.rint(bias / scales)  # fits: edgecore's pass fit_scales has raised scales that are too small
+            bias = np.rint(bias / scales)  # fits into 32 bits: edgecore's pass fit_scales has raised small scales
         return self._b.constant(bias, self.output)
 
     @property

@@ -31,7 +31,7 @@ def _mask(b: Builder) -> Value:
 
 
 def _hidden(b: Builder) -> Value:
-    """Set masked elements to minus infinity; in integers, mark them in `hidden`, and the softmax will ignore them."""
+    """Set masked elements to minus infinity; if quantized, mark them in `hidden`, so that the softmax ignores them."""
     x, mask = b.input(), b.constant_of(b.argument("mask"))
     assert mask is not None
     masked = replace(x, hidden=mask.numpy())

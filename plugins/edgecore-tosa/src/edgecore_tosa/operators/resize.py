@@ -29,7 +29,7 @@ _FACTORS_OF_U55 = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class Axis:
-    """The rows or columns of TOSA's RESIZE: result index i reads the input at position (i * down + offset) / up.
+    """One axis (rows or columns) of TOSA's RESIZE: result index i reads the input at position (i * down + offset) / up.
 
     Attributes:
         size: Number of rows of the input.

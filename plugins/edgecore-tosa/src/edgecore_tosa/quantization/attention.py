@@ -98,7 +98,7 @@ def _masked_sum(model: GraphModule, editor: Editor, scores: Node, mask: Node) ->
 
 
 def _sum_before_softmax(model: GraphModule, editor: Editor) -> Node | None:
-    """Split a sum with a constant mask into a sum and a masked_fill; None if it hides no element, or a whole row."""
+    """Split a sum with a constant mask into a sum and a masked_fill; None if the mask hides nothing or a whole row."""
     node = editor.origin
     if not node.users or not all(user.target in SOFTMAX for user in node.users):
         return None

@@ -18,7 +18,7 @@ from edgecore_vulkan.operators.state import add_states, store_states
 
 
 def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
-    """Lower a partition to operator calls, which have no memories yet and are not yet optimized by passes."""
+    """Lower a partition to operator calls; later, passes optimize them and assign memories to their tensors."""
     part, bounds = PartitionView(program), Bounds(program)
 
     def max_shape(val: Any, node: Node) -> tuple[int, ...]:

@@ -51,7 +51,7 @@ class Entry:
     Attributes:
         dtypes: Supported dtypes of input tensors; a tuple has a set per argument.
         memories: Supported memories of input tensors, except constants that the operator prepares itself.
-        parameters: Supported memories of the inputs after the first; None: the memories of the first.
+        parameters: Supported memories of the inputs after the first; None: the memories of the first input.
         result_dtypes: Dtypes of results; None: the dtypes of the inputs.
         result_memories: Supported memories of each result; None: the memories of the inputs. If the sets of inputs and
             first result are equal, both are in the same memory.

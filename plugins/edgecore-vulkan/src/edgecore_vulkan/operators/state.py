@@ -34,7 +34,7 @@ def is_update(node: Node) -> bool:
 
 
 def add_states(b: Builder, buffers: list[MutableBuffer]) -> list[tuple[TensorValue, Node]]:
-    """Emit a call `edgecore.state` (name, initial content) that declares each mutable buffer of a partition.
+    """Declare each mutable buffer of a partition by a call `edgecore.state` (name, initial content).
 
     Returns:
         The buffers that `store_states` writes at the end, each with the node of its new content. Other calls read
@@ -44,7 +44,7 @@ def add_states(b: Builder, buffers: list[MutableBuffer]) -> list[tuple[TensorVal
     for buffer in buffers:
         tensor = buffer.initial.detach()
         initial = b.constant(tensor)
-        # The buffer's name as the key of the constant lets a .ptd file replace the initial content.
+        # Use the buffer's name as the constant's key, so that a .ptd file can replace the initial content.
         initial.key = buffer.name
         state = TensorValue(tuple(tensor.shape), tensor.dtype)
         b.call("edgecore.state.default", [buffer.name, initial], state)

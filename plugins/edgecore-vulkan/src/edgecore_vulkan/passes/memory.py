@@ -20,7 +20,7 @@ def last_uses(graph: CallGraph) -> dict[TensorValue, int]:
 
 
 def assign_memory_objects(graph: CallGraph) -> None:
-    """Give each tensor the number of a memory: a free one of equal dtype and layout and closest size, or a new one.
+    """Give each tensor a memory number: the free memory of its dtype and layout with the closest size, or a new one.
 
     Constants, symbolic sizes, and results of calls in `_APART` get no number. All results of a call that returns a list
     occupy memory from that call on.
