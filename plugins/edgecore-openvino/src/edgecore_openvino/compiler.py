@@ -69,7 +69,7 @@ class OpenvinoCompiler:
         return options.precision != "f16"
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return a line of the report for each delegate: kind of the model, device, size and OpenVINO's properties."""
+        """Return a line of the report for each delegate: kind and size of its model, device, OpenVINO's properties."""
         payloads = [decode(result.blob) for result in results]
         lines = []
         for index, payload in enumerate(payloads):

@@ -52,7 +52,7 @@ class OnnxGraph:
         return {name: handles for name, node in self.owners.items() if (handles := debug_handles(node))}
 
     def blob_graph(self) -> BlobGraph:
-        """Return the ONNX nodes without constants, for the graph view, because a context binary lists no operations."""
+        """Return the ONNX nodes, except constants, for the graph view: a context binary does not list operations."""
         from onnx import TensorProto, shape_inference
 
         inferred = shape_inference.infer_shapes(self.model).graph

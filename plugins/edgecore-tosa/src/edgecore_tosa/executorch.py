@@ -15,7 +15,7 @@ S = TypeVar("S", bound="TosaCompileSpec[Any]")
 
 
 class TosaCompileSpec(Generic[T]):
-    """A compile spec: the options of a backend, with the methods of ExecuTorch's compile specs.
+    """A compile spec: holds the options of a backend, and has the methods of ExecuTorch's compile specs.
 
     Args:
         options: The class of the backend's options.

@@ -95,7 +95,7 @@ class Resources:
 
 @dataclass
 class Slot:
-    """A binding number in a descriptor set, and the number of the resource that is bound there."""
+    """A binding of a descriptor set: its number, and the number of the bound resource."""
 
     binding: int = scalar(0, "u32")
     resource: int = scalar(1, "u32")

@@ -199,7 +199,7 @@ def _image(query: NodeQuery) -> str | None:
 
 
 def _only_first(query: NodeQuery) -> str | None:
-    """Refuse an fx node if a result other than its first is read, because only the first is computed."""
+    """Refuse an fx node if any result except the first is read, because only the first is computed."""
     for user in query.node.users:
         if user.args[1] != 0 and user.users:
             return f"result {user.args[1]} is read, but only result 0 is supported"

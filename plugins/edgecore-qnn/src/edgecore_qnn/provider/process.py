@@ -62,7 +62,7 @@ class Answer:
 
 
 def versions() -> dict[str, str]:
-    """Return {package name: version} for the packages needed to compile.
+    """Map each package needed to compile to its version.
 
     Raises:
         CompileError: One of the packages is not installed.

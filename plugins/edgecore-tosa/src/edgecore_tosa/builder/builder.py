@@ -62,11 +62,11 @@ class Value:
         return 0 if self.quantization is None else self.quantization.zero_point
 
     def axis(self, dim: int) -> int:
-        """Return which dim of the tensor holds dim `dim` of the model's value; `dim` may be negative."""
+        """Return the tensor's dim that corresponds to dim `dim` of the model's value; `dim` may be negative."""
         return self.order.index(dim % len(self.order))
 
     def in_order(self, array: Array) -> Array:
-        """Transpose an array that broadcasts to the model's value, so that its dims are in the order of the tensor."""
+        """Transpose an array, which broadcasts to the model's value, to the dim order of the tensor."""
         return array.reshape((1,) * (len(self.order) - array.ndim) + array.shape).transpose(self.order)
 
     def permuted(self, dims: Sequence[int]) -> Value:
@@ -81,8 +81,9 @@ _MAX_FACTOR = 2.0**16
 class Builder:
     """Writes the TOSA operators of a partition, node by node.
 
-    A value keeps the dim order in which its operator computed it. A value is transposed only for operators that need
-    another order (once per order), and for outputs of the partition, so convolutional networks have few transposes.
+    A value keeps the dim order in which its operator computed it. A value is transposed only for outputs of the
+    partition and for operators that need another order, at most once per order. So convolutional networks have few
+    transposes.
 
     Attributes:
         spec: The TOSA profile to write for.
@@ -162,7 +163,7 @@ class Builder:
         return self.real_operand(real)
 
     def real_operand(self, real: Array) -> Value:
-        """Return floating-point constants as an operand, quantized if the current node's result is quantized."""
+        """Return floating-point constants as an operand: quantized if the current node's result is quantized."""
         order = tuple(range(real.ndim))
         if self.quantization is None:
             return Value(self.constant(real, self.dtype_of_operands), order)
@@ -280,7 +281,7 @@ class Builder:
         return self._transposed[key]
 
     def read(self, value: Value, order: Sequence[int] | None = None) -> Tensor:
-        """Return the tensor of a value, transposed so that its dims are in `order`; None for the model's order."""
+        """Return the tensor of a value, transposed to the dim order `order`; None stands for the model's order."""
         order = tuple(range(len(value.order))) if order is None else tuple(order)
         return self.transpose(value.tensor, [value.order.index(dim) for dim in order])
 
@@ -390,7 +391,7 @@ class Builder:
         return Value(self.rescale(tensor, scales, result.dtype, 0, result.zero_point), tuple(order), result)
 
     def convert(self, value: Value, quantization: Quantization | None) -> Value:
-        """Convert a value to other quantization parameters; return a value without quantization unchanged."""
+        """Rescale a value to other quantization parameters; return a value that is not quantized unchanged."""
         old = value.quantization
         if quantization is None or old is None or quantization.is_near(old):
             return value

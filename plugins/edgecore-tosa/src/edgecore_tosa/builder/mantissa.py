@@ -1,4 +1,4 @@
-"""Compute functions such as 1 / x of positive int32 numbers of any magnitude with integer operators of TOSA."""
+"""Compute functions such as 1 / x with TOSA's integer operators, for positive int32 numbers of any magnitude."""
 
 from __future__ import annotations
 

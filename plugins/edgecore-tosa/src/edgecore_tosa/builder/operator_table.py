@@ -1,4 +1,4 @@
-"""The operator table of TOSA: which operators a TOSA specification (profile and extensions) supports, and when."""
+"""The operator table of TOSA: the operators and constraints of a TOSA specification (profile and extensions)."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class TosaTable(OperatorTable[Lower]):
         return {argument for argument in arguments if isinstance(argument, Node)}
 
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
-        """Return why the dtype or quantization of a tensor of an fx node is not supported, or None if all are."""
+        """Return why a tensor of an fx node has an unsupported dtype or quantization, or None if all are supported."""
         assert isinstance(query, Query)
         reason = super().tensor_reason(query, row)
         if reason or is_quantize(query.node) or is_dequantize(query.node):

@@ -121,7 +121,7 @@ class Graph:
         self.operators = kept[::-1]
 
     def numbered(self) -> dict[int, Operator]:
-        """Return the operators by their index in the serialized graph, which begins with an operator per constant."""
+        """Map indices in the serialized graph, which begins with an operator per constant, to the operators."""
         return dict(enumerate(self.operators, len(self.constants())))
 
     def to_bytes(self) -> bytes:

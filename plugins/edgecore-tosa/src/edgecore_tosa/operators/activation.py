@@ -36,7 +36,7 @@ def tabulated(b: Builder) -> Value:
 
 
 def _unary(real: Real | None) -> Callable[[Builder], Value]:
-    """Return the function that lowers an operator: to a lookup table if quantized, with `real` in floating point."""
+    """Return the function that lowers an operator: to a lookup table if quantized, otherwise by calling `real`."""
 
     def lower(b: Builder) -> Value:
         assert b.node is not None
@@ -100,7 +100,7 @@ def _polynomial(b: Builder, x: Tensor, coefficients: Sequence[float]) -> Tensor:
 
 
 def _expm1(b: Builder, x: Tensor) -> Tensor:
-    """Emit e^x - 1 in floating point; near 0, where the subtraction loses digits, use the Taylor series."""
+    """Emit e^x - 1 in floating point. Near 0, the subtraction would lose digits, so use the Taylor series."""
     far = b.compute(Op.SUB, b.compute(Op.EXP, x), 1.0)
     near = b.compute(Op.MUL, x, _polynomial(b, x, [1 / math.factorial(i) for i in range(1, 9)]))
     return b.compute(Op.SELECT, b.compute(Op.GREATER, b.compute(Op.ABS, x), 0.5), far, near)
@@ -136,7 +136,7 @@ def _gelu(b: Builder, x: Tensor) -> Tensor:
 
 
 def _multiplied(b: Builder) -> Value:
-    """Multiply or divide by a number; if the number is positive, only the scale of a quantized value changes."""
+    """Multiply or divide by a number; for a quantized value and a positive number, only the scale changes."""
     assert b.node is not None
     divides = b.node.target is aten.div.Scalar
     number = float(b.argument("other"))
@@ -166,7 +166,7 @@ def _prelu(b: Builder) -> Value:
 def _softshrink(b: Builder) -> Value:
     """Emit a quantized softshrink, x - min(max(x, -lambd), lambd); for int8, it becomes a table.
 
-    A table for int16 interpolates, so it would be inexact where the slope changes.
+    For int16 a table would interpolate, which is inexact where the slope changes.
     """
     bits = 8
     x = b.input()

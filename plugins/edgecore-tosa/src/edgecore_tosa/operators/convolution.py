@@ -148,7 +148,7 @@ def _direct(b: Builder, layer: Layer, image: Tensor, form: _Form, groups: int, s
         "dilation": dilation,
         "acc_type": layer.accumulator,
     }
-    # A depthwise convolution: its filters have the shape (channel * multiplier, 1, H, W).
+    # In a depthwise convolution, the weight has the shape (channels * multiplier, 1, H, W).
     if groups == image.shape[-1] and groups > 1 and len(kernel) == 2:
         filters = layer.weight.reshape(groups, shape[-1] // groups, *kernel).transpose(2, 3, 0, 1)
         inputs = [image, b.constant(filters, layer.weight_dtype), layer.bias(), *layer.zero_points]

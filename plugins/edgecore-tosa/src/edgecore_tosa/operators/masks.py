@@ -52,7 +52,7 @@ def _selected(b: Builder) -> Value:
 
 
 def _blended(b: Builder) -> Value:
-    """Fill masked integers as x * ~mask + number * mask, because Ethos-U55 and U65 lack SELECT."""
+    """Compute masked_fill of integers as x * ~mask + number * mask, because Ethos-U55 and U65 lack SELECT."""
     x, q, mask = b.convert(b.input(), b.quantization), b.quantization, b.constant_of(b.argument("mask"))
     assert q is not None and mask is not None
     filled = x.in_order(mask.numpy())

@@ -161,7 +161,7 @@ def _repeated(b: Builder, image: Tensor, rows: int, columns: int) -> Tensor:
 
 
 def _blur_weights(factor: int) -> list[int]:
-    """Return weights that average adjacent pixels of an image of repeated pixels, for a linear interpolation."""
+    """Return the weights for averaging adjacent pixels of an image of repeated pixels, which interpolates linearly."""
     return [1] * factor if factor % 2 else [1, *[2] * (factor - 1), 1]
 
 

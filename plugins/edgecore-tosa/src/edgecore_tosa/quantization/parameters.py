@@ -71,7 +71,7 @@ class Parameters:
         return self._known[node]
 
     def _has_integers(self, node: Node) -> bool:
-        """Return True if an fx node can compute with integers: on targets without floats, or for quantized inputs."""
+        """Return True if an fx node can compute with integers: its target has no floats or its inputs are quantized."""
         if self._real_arguments is None or is_dequantize(node):
             return True
         if node.op != "call_function":

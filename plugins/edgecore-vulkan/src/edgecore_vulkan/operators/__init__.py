@@ -127,7 +127,7 @@ class VulkanTable(OperatorTable[Lower]):
         return None
 
     def _write(self, query: Query) -> list[Call]:
-        """Lower one node as if its computed inputs were inputs of the partition; return the operator calls."""
+        """Lower a single node: its computed inputs become inputs of the partition. Return the operator calls."""
         node = query.node
 
         builder = Builder(self.profile, query.stored, query.shape)

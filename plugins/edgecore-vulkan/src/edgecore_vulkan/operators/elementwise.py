@@ -244,7 +244,7 @@ def _leaky_relu(b: Builder, node: Node) -> TensorValue:
 
 
 def _convert(b: Builder, node: Node) -> TensorValue:
-    """Emit a dtype conversion if the dtype changes; changes of the dim order are left to the layout pass."""
+    """Emit a dtype conversion if the dtype changes; the layout pass handles changes of the dim order."""
     return _converted(b, b.value(node.args[0]), node.meta["val"].dtype)
 
 

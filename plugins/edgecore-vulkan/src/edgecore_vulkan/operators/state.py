@@ -19,8 +19,8 @@ _MAX_RANK = 6
 def can_hold(buffer: MutableBuffer) -> bool:
     """Return True if the delegate can keep a mutable buffer.
 
-    If rows of the buffer are updated in place, no other node may read its old content. Otherwise the new content is
-    computed as a separate tensor, and copied into the buffer at the end of a run.
+    If rows of the buffer are updated in place, no other node may read its old content. A buffer that is not updated in
+    place gets its new content from a separate tensor, at the end of a run.
     """
     tensor = buffer.initial
     if tensor.dtype not in FLOAT or not tensor.is_contiguous() or not 1 <= tensor.dim() <= _MAX_RANK:
@@ -37,8 +37,9 @@ def add_states(b: Builder, buffers: list[MutableBuffer]) -> list[tuple[TensorVal
     """Declare each mutable buffer of a partition by a call `edgecore.state` (name, initial content).
 
     Returns:
-        The buffers that `store_states` writes at the end, each with the node of its new content. Other calls read
-        copies of these buffers, because an output or another buffer may need the old content at the end of the run.
+        The buffers that `store_states` writes at the end, each with the node that computes its new content. Other calls
+        read copies of these buffers, because an output or another buffer may need the old content at the end of the
+        run.
     """
     stored = []
     for buffer in buffers:

@@ -9,7 +9,7 @@ _APART = STATES | {"et_vk.prepack.default"}
 
 
 def last_uses(graph: CallGraph) -> dict[TensorValue, int]:
-    """Map each tensor to the index of the last call that reads it; outputs live until after the last call."""
+    """Map each tensor to the index of the last call that reads it; outputs stay live until the end."""
     last: dict[TensorValue, int] = {}
     for index, call in enumerate(graph.calls):
         for value in (*call.inputs(), *call.outputs):
@@ -61,7 +61,7 @@ def assign_memory_objects(graph: CallGraph) -> None:
 
 
 def peak_bytes(graph: CallGraph, bytes_of: dict[TensorValue, int]) -> int:
-    """Return the greatest number of bytes of tensors that are live at the same time, without constants."""
+    """Return the maximum total size in bytes of tensors, except constants, that are live at the same time."""
     last = last_uses(graph)
     prepared = {output for call in graph.calls if call.name in _APART for output in call.outputs}
     live = peak = sum(bytes_of[value] for value in graph.inputs if isinstance(value, TensorValue))

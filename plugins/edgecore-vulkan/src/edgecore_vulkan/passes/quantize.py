@@ -33,7 +33,7 @@ Producers = dict[TensorValue | SizeValue, Call]
 
 
 def weight_problem(weight: IntegerWeight | None, profile: Profile) -> str | None:
-    """Return why no operator of the delegate supports a linear layer's integer weight, or None if one does."""
+    """Return why no operator of the delegate supports the integer weight of a linear layer; None if one does."""
     if weight is None:
         return "weights with zero points, or of another type than int8"
     if weight.axis != 0:
