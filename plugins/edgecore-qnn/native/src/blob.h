@@ -14,7 +14,7 @@
 
 namespace edgecore::qnn {
 
-// An element type that both edgecore and ONNX have.
+// An element type that both edgecore and ONNX support.
 struct ElementType {
   std::string_view name;
   int32_t onnx;        // ONNX's number of the type, also used by ONNX Runtime's C interface

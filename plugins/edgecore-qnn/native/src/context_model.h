@@ -1,5 +1,5 @@
-// Writes the ONNX model with which ONNX Runtime's QNN provider loads a context binary: one EPContext node of the domain
-// com.microsoft, as in ONNX Runtime's documentation ("EPContext design") and in its output for
+// Writes the ONNX model by which ONNX Runtime's QNN provider loads a context binary. The model is one EPContext node of
+// the domain com.microsoft, as in ONNX Runtime's documentation ("EPContext design") and in its output for
 // session.ep.context_enable.
 #ifndef EDGECORE_QNN_CONTEXT_MODEL_H_
 #define EDGECORE_QNN_CONTEXT_MODEL_H_

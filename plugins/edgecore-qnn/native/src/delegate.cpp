@@ -1,4 +1,4 @@
-// The QNN backend: passes the context binary in a delegate's blob to ONNX Runtime's QNN provider, and runs it. QNN
+// The QNN backend: loads the context binary in a delegate's blob with ONNX Runtime's QNN provider, and runs it. QNN
 // accesses the runtime's own buffers without copies, except inputs with large numbers (see `reduced`).
 #include <algorithm>
 #include <cmath>

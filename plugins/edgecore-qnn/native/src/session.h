@@ -26,7 +26,7 @@ class Session {
   // the session; its context binary is used only here.
   Session(const Settings &settings, const Payload &payload);
 
-  // Runs the model on memory of the caller, without copies. The values are in the order of the payload's arguments.
+  // Runs the model on the caller's memory, without copies. Inputs and outputs have the order of the payload.
   void run(const std::vector<Value> &inputs, const std::vector<Value> &outputs) const;
 
  private:

@@ -75,7 +75,7 @@ void check_tensor(const ::tosa::TosaTensor &tensor) {
   if (tensor.shape() != nullptr) shape.assign(tensor.shape()->begin(), tensor.shape()->end());
   const size_t expected = constant_size(tensor.type(), element_count(name, shape));
   if (tensor.data() == nullptr || tensor.data()->size() == 0) return;
-  // Writers of TOSA files may pad the data of a tensor to a multiple of 8 bytes.
+  // Allow padding: writers of TOSA files may pad the data of a tensor to a multiple of 8 bytes.
   if (tensor.data()->size() < expected || tensor.data()->size() >= expected + 8) {
     invalid("Tensor " + quoted(name) + " has " + std::to_string(tensor.data()->size()) +
             " bytes of data, but its shape " + "and dtype need " + std::to_string(expected) + ".");
@@ -99,7 +99,8 @@ bool has_size(const Vector<T> *vector, size_t size) {
   return vector != nullptr && vector->size() == size;
 }
 
-// Returns true if the lists in an operator's attribute, such as the strides, are as long as the specification requires.
+// Returns true if each list in an operator's attribute, such as its strides, has the length that the specification
+// requires.
 bool lists_are_complete(const ::tosa::TosaOperator &op) {
   const auto convolution = [](const auto &attribute, size_t spatial_dims) {
     return has_size(attribute.pad(), 2 * spatial_dims) && has_size(attribute.stride(), spatial_dims) &&

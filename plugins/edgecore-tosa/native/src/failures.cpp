@@ -104,7 +104,8 @@ int __wrap___fprintf_chk(FILE *, int, const char *format, ...) {
   va_start(arguments, format);
   Hooks::print(format, arguments);
   va_end(arguments);
-  // The reference model prints this line before exit() if a requirement is violated, so the result would be undefined.
+  // The reference model prints this line before exit() if a requirement is violated, that is, if the result would be
+  // undefined.
   if (std::string_view(format).rfind("Terminated early", 0) == 0) Hooks::unwind();
   return 0;
 }
@@ -127,7 +128,8 @@ int __wrap_printf(const char *format, ...) {
 
 int __wrap_fputs(const char *, FILE *) { return 0; }
 
-// Leave abort by a jump: compilers assume that it does not throw, so its callers cannot be unwound.
+// Leave abort by a jump instead of an exception: compilers assume that abort does not throw, so its callers cannot be
+// unwound.
 [[noreturn]] void __wrap_abort() { Hooks::jump(); }
 
 // std::__glibcxx_assert_fail: a failed index check in the C++ library, which is enabled in Arm's libraries.

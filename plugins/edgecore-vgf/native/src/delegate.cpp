@@ -41,7 +41,7 @@ class Driver {
       if (std::shared_ptr<MlDevice> device = key == settings ? weak.lock() : nullptr) return device;
     }
     std::shared_ptr<MlDevice> device = open_device(settings);
-    // Remove weak pointers to closed devices, because each keeps the memory of its device object.
+    // Remove weak pointers to closed devices: each prevents the release of its device object's memory.
     devices.erase(
         std::remove_if(devices.begin(), devices.end(), [](const auto &entry) { return entry.second.expired(); }),
         devices.end());

@@ -29,7 +29,7 @@ constexpr Dtype device_dtype(DataType type) {
          : type == DataType::kFloat32 || type == DataType::kFloat64 ? Dtype::kFloat32
                                                                     : Dtype::kInt32;
 }
-// Returns the dtype in which an argument is copied to the device, or in which the device reads it from host memory.
+// Returns the dtype that an argument has when it is copied to the device, or when the device reads it from host memory.
 constexpr Dtype staging_dtype(DataType type, bool has_8_bit_storage) {
   return type == DataType::kInt8 && has_8_bit_storage ? Dtype::kInt8 : device_dtype(type);
 }

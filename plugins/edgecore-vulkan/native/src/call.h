@@ -73,7 +73,7 @@ class Call {
   // Declares the sum that the next call would compute, and returns the tensor to write it to. The next call is skipped.
   Tensor output_of_sum(const Shape &shape) const;
   size_t list_size(size_t index) const;
-  // Makes a result share the memory of `source`, which has another shape with the same number of elements; copies
+  // Makes a result of another shape, but with the same number of elements, share the memory of `source`. Copies
   // `source` if the result needs the elements in another order.
   void alias(size_t index, const Tensor &source, const Shape &shape) const;
   // Makes a result share the memory of `source`, to which the call has written.
@@ -91,7 +91,7 @@ class Call {
   // Returns a copy of `tensor` that dispatch() binds as a texel buffer with 1 or 4 elements per texel.
   static Tensor texels(Tensor tensor, uint32_t elements);
 
-  // Throws a Failure if the device cannot run this many loop iterations, including inner loops, in one thread.
+  // Throws a Failure if the device cannot run this many loop iterations in one thread; iterations of inner loops count.
   void check_iterations(int64_t iterations) const;
 
   // Adds a dispatch of a shader. Binds `written`, then `read`. `constants` are the specialization constants from id 3
@@ -123,7 +123,7 @@ class Call {
 using Operator = void (*)(Call &);
 // Returns the function that records an operator, or nullptr if there is none.
 Operator find_operator(std::string_view name);
-// Returns true if an operator's function can read and write tensors of the dtype kInt8 (8-bit storage).
+// Returns true if an operator supports tensors of the dtype kInt8, which have 8-bit storage.
 bool reads_int8(Operator function);
 
 }  // namespace edgecore::vulkan

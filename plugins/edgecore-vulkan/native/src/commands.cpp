@@ -21,7 +21,7 @@ bool overlaps(const std::vector<Range> &ranges, const Range &range) {
   });
 }
 
-// Writes the Vulkan commands of one recording (the dispatches of a graph).
+// Writes the Vulkan commands for one recording (the dispatches of a graph).
 class Writer {
  public:
   Writer(Device &device, const Recording &recording, VkBuffer arena, bool is_profiled, Commands &commands)

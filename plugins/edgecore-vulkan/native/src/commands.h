@@ -29,8 +29,8 @@ struct Commands {
   bool is_written = false;
 };
 
-// Keeps the commands for the last few sets of argument buffers. One set is not enough: state that stays on the device
-// has two buffers, which swap the roles of input and output in each run.
+// Keeps the commands for the last few sets of argument buffers. A model whose state stays on the device needs two sets:
+// two buffers hold the state, and swap the roles of input and output in each run.
 class CommandCache {
  public:
   CommandCache(Device &device, CommandPool &pool, bool is_profiled)

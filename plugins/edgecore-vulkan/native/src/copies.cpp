@@ -1,4 +1,4 @@
-// The members of Call that give a tensor another order, dtype or place, without a copy if possible.
+// The members of Call that change the order, dtype or memory of a tensor, without a copy if possible.
 #include <algorithm>
 #include <utility>
 
@@ -21,7 +21,7 @@ void Call::alias(size_t index, const Tensor &source, const Shape &shape) const {
     recorder_.make(number, reshaped);
     return;
   }
-  // Copy, so that input and result have the same elements in row-major order.
+  // Copy, because the result must have the input's elements in row-major order.
   const Tensor target = recorder_.output(number, shape);
   if (shape == source.shape) return copy(source, target);
   if (Tensor{source.dtype, Layout::kRowMajor, source.shape, 0}.same_order(source)) {

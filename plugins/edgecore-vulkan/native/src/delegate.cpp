@@ -1,4 +1,5 @@
-// Implements the five classes of edgecore/backend.hpp for Vulkan, and functions for device buffers and pending runs.
+// Implements the five classes of edgecore/backend.hpp for Vulkan, and the functions for device buffers and pending
+// runs.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -24,7 +25,7 @@ using backend::Host;
 using backend::Options;
 
 constexpr int64_t kDefaultTimeoutMs = 60'000, kMaxTimeoutMs = 24 * 3600 * 1000;
-// Sizes of buffers in bytes are multiples of this, because shaders read and write whole vectors of four elements.
+// Buffer sizes are multiples of this number of bytes, because shaders read and write whole vectors of four elements.
 constexpr uint64_t kBufferGranule = 16;
 
 const edgecore_option_spec kOptions[] = {
@@ -137,7 +138,7 @@ struct Delegate {
   uint64_t argument_count() const noexcept { return graph.inputs.size() + graph.outputs.size(); }
 
   // Asks the host to keep float arguments in device buffers. Other arguments (indices, masks) stay in host memory: they
-  // are small, and Execution converts them, because their dtype on the device differs.
+  // are small, and Execution must convert them anyway, to their dtype on the device.
   void buffer_requirement(uint64_t index, edgecore_buffer_requirement &out) const noexcept {
     const size_t inputs = graph.inputs.size();
     const Value &value = graph.values[index < inputs ? graph.inputs[index] : graph.outputs[index - inputs]];

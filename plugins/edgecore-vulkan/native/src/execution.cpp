@@ -24,7 +24,8 @@ Execution::Execution(const Graph &graph, ShaderDevice &device, Weights &weights,
 Execution::~Execution() {
   if (!is_pending_) return;
   const VkFence fence = pool_.fence();
-  // Wait before freeing memory, because the device may still use it after a time-out. A driver ends a run that hangs.
+  // Wait before freeing memory, because the device may still use it after a time-out. The wait ends even if the run
+  // hangs, because the driver then ends the run.
   device_.vk().vkWaitForFences(device_.handle(), 1, &fence, VK_TRUE, UINT64_MAX);
 }
 

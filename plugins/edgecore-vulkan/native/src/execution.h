@@ -42,8 +42,8 @@ class Execution {
   std::vector<DispatchTime> times() const;
 
  private:
-  // Memory for an argument that the caller passes in host memory: host and device see `host`. On a device with separate
-  // memory, shaders use the copy in `local`.
+  // Memory for an argument that the caller passes in host memory: both host and device can access `host`. On a device
+  // with separate memory, shaders use the copy in `local`.
   struct Place {
     Buffer host, local;
   };

@@ -14,7 +14,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Builds a graph to measure: a chain of equal layers, so long that starting a run takes less time than the layers.
+// Builds a graph to measure: a chain of equal layers that is long enough to take more time than the start of a run.
 class Layers {
  public:
   // Returns a chain of linear layers for `rows` rows, with `channels` inputs and outputs.

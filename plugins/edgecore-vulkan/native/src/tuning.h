@@ -15,8 +15,8 @@ struct Tuning {
   // Number of threads in a workgroup, for shaders whose threads share few loads. It is small, so that even a small
   // tensor has enough workgroups for all cores of a CPU.
   uint32_t group_threads = 32;
-  // Number of rows that a thread of shader gemm computes with shuffles and a long loop. 0: 14 or 16, whichever wastes
-  // fewer rows.
+  // Number of rows that a thread of shader gemm computes with shuffles and a long loop. 0 means 14 or 16, whichever
+  // wastes fewer rows.
   uint32_t gemm_rows = 0;
   // Number of rows that a thread of shader gemm_tiled computes.
   uint32_t tiled_rows = 8;

@@ -63,7 +63,7 @@ void read_node(const wire::Node *table, Node *node) {
 }
 
 // Throws if a graph has features of edgecore's own format, but its blob lacks the flatbuffer identifier XE01 of that
-// format. In blobs of other toolchains, the numbers of these node kinds and types may mean something else.
+// format. Other toolchains may give other meanings to the numbers of these node kinds and types.
 void check_no_state(const Graph &graph) {
   const bool has_own = std::any_of(graph.nodes.begin(), graph.nodes.end(), is_own);
   const bool has_positions = std::any_of(graph.values.begin(), graph.values.end(),

@@ -38,7 +38,7 @@ struct Runtime {
   std::vector<const void *> constant_data = {};  // address of each constant, by value index; null for other values
   Copies constants = {};
 
-  // Returns true for a node without an XNNPACK operator of its own, because a fused node's operator computes it.
+  // Returns true if a node needs no XNNPACK operator, because the operator of a fused node also computes it.
   bool skips(size_t node) const { return sums.skips(node) || tables.skips(node); }
 
   ~Runtime() {

@@ -1,6 +1,6 @@
-// Runs TOSA graphs on the host with Arm's reference model. Its results for integer graphs are the results that every
-// implementation of TOSA must have. Plain C (C99), no dependencies; libedgecore_tosa_simulator.so exports these
-// functions and nothing else, so it can be linked or opened at run time.
+// Runs TOSA graphs on the host with Arm's reference model. For integer graphs, every implementation of TOSA must have
+// the same results as this model. Plain C (C99), no dependencies; libedgecore_tosa_simulator.so exports these functions
+// and nothing else, so it can be linked or opened at run time.
 //
 // A function that can fail returns EDGECORE_TOSA_OK or another code. On failure it writes one sentence with the reason
 // to `error`, unless `error_size` is 0; the text is cut to error_size - 1 bytes and ends with a NUL. A model is used by

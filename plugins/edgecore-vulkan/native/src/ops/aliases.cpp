@@ -9,7 +9,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Returns, for each value, the number of calls, lists and graph outputs that name it.
+// Returns, for each value, how many calls, lists and graph outputs refer to it.
 std::vector<uint32_t> count_uses(const Graph &graph) {
   std::vector<uint32_t> uses(graph.values.size());
   for (const uint32_t number : graph.outputs) ++uses[number];

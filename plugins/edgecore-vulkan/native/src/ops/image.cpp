@@ -62,7 +62,8 @@ Window window_of(const Call &call) {
 
 int64_t pooled_size(const Call &call, const Window &window, size_t dim, int64_t size) {
   const int64_t stride = window.stride[dim], padding = window.padding[dim];
-  // Compute the distance that the window can move; with ceil_mode it may leave the padded image by up to stride - 1.
+  // Compute the distance that the window can move; with ceil_mode, the window may extend beyond the padded image by up
+  // to stride - 1.
   const int64_t room =
       size + 2 * padding - window.dilation[dim] * (window.kernel[dim] - 1) - 1 + (window.rounds_up ? stride - 1 : 0);
   if (room < 0) call.damaged("its window is larger than its input");

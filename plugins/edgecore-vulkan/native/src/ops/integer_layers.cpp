@@ -8,7 +8,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Indices of the arguments of a statically quantized layer.
+// Argument indices in a call of a statically quantized layer.
 constexpr size_t kWeights = 3, kScales = 5, kBias = 8;
 
 int64_t rounded_up(int64_t size, int64_t step) { return (size + step - 1) / step * step; }

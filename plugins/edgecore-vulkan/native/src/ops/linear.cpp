@@ -96,7 +96,7 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
                          {groups(n, kTileColumns) * kThreads, groups(m, kThreadsOfColumn * tuning.tiled_rows), 1},
                          {kThreads, 1, 1}, {x_vectors, out_vectors, adds, tuning.tiled_rows});
   }
-  // Use each panel of weights for all rows before the next panel, if a CPU's cache cannot hold all weights.
+  // If a CPU's cache cannot hold all weights, multiply each panel of weights by all rows before the next panel.
   constexpr int64_t kCached = 32 * 1024;
   push.push_back(k * n > kCached);
   push.push_back(adds);

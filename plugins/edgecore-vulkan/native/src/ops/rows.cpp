@@ -6,9 +6,9 @@ namespace edgecore::vulkan {
 
 namespace {
 
-constexpr size_t kMaxReduced = 3;  // maximum number of reduced dims: merging leaves at most 3
-constexpr int64_t kThreads = 64;   // number of threads of a workgroup, as in the shader rows.glsl
-constexpr int64_t kPasses = 4;     // maximum number of a shader's loops over a row, one of them over partial results
+constexpr size_t kMaxReduced = 3;       // maximum number of reduced dims: merging leaves at most 3
+constexpr int64_t kThreads = 64;        // number of threads of a workgroup, as in the shader rows.glsl
+constexpr int64_t kPasses = 4;          // a shader loops over a row at most 4 times, once over partial results
 constexpr int64_t kManyTerms = 32'768;  // rows with at least this many elements are always shared by several threads
 
 // Drops dims of size 1, and merges adjacent dims that are contiguous in memory. Returns one dim if the size is 0.

@@ -257,7 +257,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def fits_texture(shape: tuple[int, ...], layout: Layout, limits: tuple[int, int, int]) -> bool:
-    """Return True if a tensor fits into a 3-d texture with `limits` of width, height, and channels times batch."""
+    """Return True if a tensor fits into a 3-d texture; `limits` are its width, height and depth (channels * batch)."""
     if len(shape) > 4:
         return False
     batch, *extents = (1,) * (4 - len(shape)) + shape

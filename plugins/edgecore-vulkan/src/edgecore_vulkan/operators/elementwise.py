@@ -186,7 +186,7 @@ def _check_maximum(query: Any) -> str | None:
 
 
 def _clamp(low: str, high: str) -> Lower:
-    """Return a function that lowers a clamp in the result's dtype, which is floating-point if a limit is."""
+    """Return a function that lowers a clamp, in the result's dtype: floating-point if a limit is floating-point."""
 
     def lower(b: Builder, node: Node) -> TensorValue:
         args = arguments_by_name(node)

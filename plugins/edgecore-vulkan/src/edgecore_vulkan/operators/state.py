@@ -57,7 +57,7 @@ def add_states(b: Builder, buffers: list[MutableBuffer]) -> list[tuple[TensorVal
 
 
 def store_states(b: Builder, stored: list[tuple[TensorValue, Node]]) -> None:
-    """Emit the calls (buffer, content) that copy new contents into buffers that are not updated in place."""
+    """For each buffer that is not updated in place, emit a call (buffer, content) that copies its new content."""
     for state, update in stored:
         b.call("edgecore.store.default", [state, b.value(update)], state.like())
 
