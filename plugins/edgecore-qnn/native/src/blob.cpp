@@ -15,7 +15,7 @@ using edgecore::backend::ByteReader;
 using edgecore::backend::damaged;
 using edgecore::backend::fail;
 
-// The start of a blob, as in ExecuTorch: u32 magic, i64 signature, u64 size of the context, zeros up to the context.
+// A blob starts as in ExecuTorch: u32 magic, i64 signature, u64 size of the context, zeros up to the context.
 constexpr uint32_t kMagic = 0x5678ABCD;
 constexpr uint64_t kContextOffset = 256;
 // After the context follow: zeros up to a multiple of kAlignment, the header (a flatbuffer), its u32 size, and kEnd.
@@ -121,7 +121,7 @@ std::vector<Argument> read_arguments(const Tensors *tensors, std::set<std::strin
 }
 
 Payload read_header(edgecore_bytes header, edgecore_bytes context) {
-  // Copy the header: the copy is aligned, and other code cannot change it after the verifier has checked it.
+  // Copy the header: the copy is aligned, and no other code can change it after its verification.
   std::vector<uint64_t> copy((header.size + 7) / 8);
   if (header.size != 0) std::memcpy(copy.data(), header.data, header.size);
   const auto *bytes = reinterpret_cast<const uint8_t *>(copy.data());

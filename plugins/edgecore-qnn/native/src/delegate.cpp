@@ -170,7 +170,7 @@ extern "C" EDGECORE_BACKEND(qnn) {
       edgecore::backend::option("profile", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
                                 "Start of the path of ONNX Runtime's profile, which is written when the file is "
                                 "closed; default: no profile.")};
-  // VENDOR_THREADS, because Qualcomm's emulator starts threads (on a device the NPU does the work).
+  // Set VENDOR_THREADS, because Qualcomm's emulator starts threads. (On a device, the NPU does the work.)
   static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
       {"QnnBackend", "edgecore-qnn", EDGECORE_QNN_VERSION,
        EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP},

@@ -127,7 +127,7 @@ extern "C" EDGECORE_BACKEND(vgf) {
              "Python the default is the one in the package ai-ml-emulation-layer-for-vulkan."),
       option("device", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
              "Index or part of the name of the Vulkan device; without it the first that has the extensions.")};
-  // VENDOR_THREADS, because the Vulkan driver lavapipe (a CPU) starts threads of its own.
+  // Set VENDOR_THREADS, because lavapipe, a Vulkan driver for CPUs, starts threads of its own.
   static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
       {"VgfBackend", "edgecore-vgf", EDGECORE_VGF_VERSION,
        EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP},

@@ -162,8 +162,8 @@ std::vector<Argument> arguments_of(const flatbuffers::Vector<flatbuffers::Offset
   return arguments;
 }
 
-// Returns the constants of the file. Each entry has 24 bytes: u32 resource, i32 sparse dim, u64 size, and u64 offset
-// from the end of all entries.
+// Returns the constants of the file. Each entry has 24 bytes: u32 resource, i32 sparse dim, u64 size, and u64 offset of
+// the data from the end of the entries.
 std::vector<Constant> constants_of(edgecore_bytes section, const wire::Resources &resources) {
   std::vector<Constant> constants;
   if (section.size == 0) return constants;

@@ -103,7 +103,7 @@ class Slot:
 
 @dataclass
 class DescriptorSet:
-    """The bindings of a Vulkan descriptor set; if `index` is NO_INDEX, the set's number is its position in the list."""
+    """The bindings of a Vulkan descriptor set; if `index` is NO_INDEX, its number is its position in its list."""
 
     slots: list[Slot] = tables(0, Slot)
     index: int = scalar(1, "u32", NO_INDEX)

@@ -1,4 +1,4 @@
-// One operator call as the functions in ops/ see it: its arguments, its results, and the dispatches that compute them.
+// The interface of one operator call for the functions in ops/: arguments, results, and dispatches.
 #ifndef EDGECORE_VULKAN_CALL_H_
 #define EDGECORE_VULKAN_CALL_H_
 
@@ -17,8 +17,8 @@ namespace edgecore::vulkan {
 
 class Recorder;
 
-// One operator call. Arguments are named by index. Reading an argument of the wrong kind throws a Failure that names
-// the call.
+// One operator call. Arguments are identified by their index. Reading an argument of the wrong kind throws a Failure
+// with the call's name.
 class Call {
  public:
   Call(Recorder &recorder, const OperatorCall &call) : recorder_(recorder), call_(call) {}
@@ -70,7 +70,8 @@ class Call {
   // tensor. This is possible if no other call reads the result, and if tensor, result and sum have the same shape,
   // dtype and order.
   std::optional<Tensor> addend_of(size_t index, const Shape &shape) const;
-  // Declares the sum that the next call would compute, and returns the tensor to write it to. The next call is skipped.
+  // Declares the result of the next call, an addition, and returns the tensor to write the sum to. The next call is
+  // skipped.
   Tensor output_of_sum(const Shape &shape) const;
   size_t list_size(size_t index) const;
   // Makes a result of another shape, but with the same number of elements, share the memory of `source`. Copies

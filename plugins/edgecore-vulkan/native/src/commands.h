@@ -41,9 +41,9 @@ class CommandCache {
 
   // Deletes all recorded commands; the device must not be running any of them.
   void clear();
-  // Returns the commands of a recording for these argument buffers, and writes them if they are new. `inputs` is the
-  // number of inputs, `bytes` are the sizes of all arguments. `arena` is the memory of intermediate tensors. No
-  // commands of this cache may be running.
+  // Returns the commands of a recording for these argument buffers, and writes them if the cache does not have them.
+  // `inputs` is the number of inputs, `bytes` are the sizes of all arguments. `arena` is the memory of intermediate
+  // tensors. No commands of this cache may be running.
   const Commands &get(const Recording &recording, VkBuffer arena, size_t inputs, const std::vector<uint64_t> &bytes,
                       const std::vector<Binding> &bindings);
 

@@ -79,7 +79,7 @@ void Call::copy_strided(const Tensor &from, const Shape &from_strides, int64_t f
   from_vectors = from_vectors && vectors;
   const std::vector<uint32_t> constants = {vectors ? 1u : 0u, from_vectors ? 1u : 0u};
   // Do not use the copy through texels to convert fp32 to fp16: if a shader only reads a texel and packs it into fp16,
-  // a driver may truncate instead of rounding.
+  // a driver may truncate the number instead of rounding it.
   const bool rounds = from.dtype == Dtype::kFloat32 && to.dtype == Dtype::kFloat16;
   if (is_float(from.dtype) && is_float(to.dtype) && !rounds && prefers_texels(from)) {
     return dispatch_flat(std::string("copy_texel_") + name_of(to.dtype) + "_texel", {to},

@@ -261,7 +261,7 @@ void add_buffers(edgecore_backend &table) {
 }
 
 // The object that this library exports. edgecore's runtime reads only `table`, the backend's functions. The Python
-// module devices.py calls list_devices, and relies on it being the next member.
+// module devices.py calls list_devices, which must therefore be the next member.
 struct Exported {
   edgecore_backend table;
   uint64_t (*list_devices)(char *text, uint64_t size);

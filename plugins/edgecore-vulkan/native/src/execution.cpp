@@ -71,7 +71,7 @@ void Execution::prepare(const backend::Arguments &arguments) {
   finish();  // wait for the end of an earlier run that has failed
   commands_.clear();
   running_ = nullptr;
-  if (!is_known) {  // while a method is loaded, symbolic sizes are unknown: declare the maximum shapes
+  if (!is_known) {  // symbolic sizes are still unknown while a method is loaded: declare maximum shapes
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const Shape &shape = graph_.values[graph_.outputs[i]].shape;
       arguments.resize(inputs + i, shape.data(), static_cast<int32_t>(shape.size()));

@@ -13,7 +13,7 @@
 
 namespace edgecore::vulkan {
 
-// The alignment in bytes of an argument's offset in its buffer: no device may require more.
+// The alignment in bytes of an argument's offset in its buffer. No device may require a larger one.
 constexpr uint64_t kArgumentAlignment = 256;
 
 // The times of one dispatch, in nanoseconds since the start of the run's first dispatch.

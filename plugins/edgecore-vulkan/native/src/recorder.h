@@ -34,8 +34,8 @@ class Weights {
 // The memory of the session's state buffers, by the index of the value in the graph.
 using StateBuffers = std::map<uint32_t, const Buffer *>;
 
-// Records one graph. The tensor of a value is created when the value is first written, or, for a constant, first read.
-// Most members implement the member of Call with the same name; they name a value by its index in the graph.
+// Records one graph. The tensor of a value is created at the first write to the value, or at the first read of a
+// constant. Most members implement the member of Call with the same name; they name a value by its index in the graph.
 class Recorder {
  public:
   Recorder(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states);

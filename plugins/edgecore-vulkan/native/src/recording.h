@@ -13,7 +13,7 @@
 
 namespace edgecore::vulkan {
 
-// The maximum number of bytes between the end of a tensor and the end of its memory (see storage_bytes).
+// The maximum number of unused bytes after a tensor in its memory (see storage_bytes).
 constexpr uint64_t kMaxPadding = 256 + 15;
 
 struct Storage {

@@ -29,9 +29,9 @@ struct AttentionHead {
 uint64_t attention_scratch_bytes(uint64_t keys, uint64_t width);
 
 // Computes output = softmax(scale * query * key^T + mask) * value, like ATen: if the mask of a row is -inf everywhere,
-// the output row is 0. Keys after the last key that any row sees have weight 0, so the kernel reads neither them nor
-// their values: the time depends on the used part of a KV cache, not on its capacity. (ATen also reads these values, so
-// its result is NaN if one of them is NaN or infinity.)
+// the output row is 0. Keys after the last unmasked key of all rows have weight 0, so the kernel does not read them or
+// their values. The time thus depends on the used part of a KV cache, not on its capacity. (ATen also reads these
+// values, so its result is NaN if one of them is NaN or infinity.)
 using AttentionKernel = void (*)(const AttentionHead &head, float *scratch);
 
 // Returns the attention kernel for the widest vectors of this processor that XNNPACK may use.

@@ -104,7 +104,7 @@ Graph read_blob(edgecore_bytes blob, const backend::Host &host) {
   const auto [flatbuffer, constants] = split(blob);
   const Sources sources = {host, constants};
 
-  // Copy the flatbuffer: the copy is aligned, and other code cannot change it after the verifier has checked it.
+  // Copy the flatbuffer: the copy is aligned, and no other code can change it after its verification.
   if (flatbuffer.size < 8 || flatbuffer.size > FLATBUFFERS_MAX_BUFFER_SIZE) {
     fail(EDGECORE_INVALID_PROGRAM, "the blob's flatbuffer of %llu bytes is too small or too large",
          static_cast<unsigned long long>(flatbuffer.size));

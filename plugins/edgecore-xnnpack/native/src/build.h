@@ -47,8 +47,9 @@ struct Runtime {
   }
 };
 
-// Defines a value in XNNPACK, and sets `id` to its id. `external` is the id of an external value, otherwise kNone.
-// `is_written` is true if a node of XNNPACK computes the value. `data` is the address of a constant, otherwise null.
+// Defines a value in XNNPACK, and sets `id` to its id. `external` is the external id of the value, or kNone if it is
+// internal. `is_written` is true if a node of XNNPACK computes the value. `data` is the address of a constant,
+// otherwise null.
 xnn_status define_value(xnn_subgraph_t subgraph, const Value &value, uint32_t external, bool is_written,
                         const void *data, uint32_t *id);
 
@@ -59,8 +60,8 @@ xnn_status define_value(xnn_subgraph_t subgraph, const Value &value, uint32_t ex
 void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t threadpool, uint32_t flags,
                    Runtime *runtime);
 
-// Returns true if the linked XNNPACK can run a range of a graph's nodes. Without this, the delegate cannot compute
-// nodes itself between XNNPACK's nodes.
+// Returns true if the linked XNNPACK can run a range of a graph's nodes. Otherwise the delegate cannot compute nodes
+// itself between XNNPACK's nodes.
 bool runs_parts();
 
 // Runs XNNPACK's nodes with the indices [first, last).

@@ -183,7 +183,7 @@ void convolve(const Call &call, Finish finish) {
   // Convert the input to the result's dtype if needed; texel buffers convert while they are read.
   if (x.dtype != out.dtype && !(call.prefers_texels(x) && call.prefers_texels(w))) x = call.tensor(0);
 
-  // Copy the input to channels-last if the shader reads vectors of channels. Without vectors it reads any order.
+  // If the shader reads vectors of channels, make a channels-last copy of the input. Otherwise it reads any order.
   const Images in_images(x), out_images(out);
   const bool needs_order = c.needs_order();
   const bool copies = needs_order && !in_images.is_channels_last();

@@ -15,7 +15,7 @@ namespace edgecore::vulkan {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-// The most products of 8-bit integers whose sum is always exact in fp32 (up to 2^24): 512 * (2^8 * 2^7) = 2^24.
+// The maximum number of products of 8-bit integers whose sum is exact in fp32 (up to 2^24): 512 * (2^8 * 2^7) = 2^24.
 constexpr int64_t kExactProducts = 512;
 
 // Requantizes an integer layer: converts exact sums of 8-bit products to real numbers, and these to int8.
@@ -26,8 +26,8 @@ struct Requantization {
 };
 
 // The last step of a layer: each number is clamped to a range (NaN stays NaN), then a tensor of the same shape is
-// added. Only results that are written in whole vectors of four elements can have this step. Integer results have no
-// addend and no upper limit.
+// added. This step is only possible for results that are written in whole vectors of four elements. Integer results
+// have no addend and no upper limit.
 struct Finish {
   double low = -kNoLimit, high = kNoLimit;
   std::optional<Tensor> addend;

@@ -19,7 +19,8 @@ void take(const Call &call, const Tensor &out, const Tensor &x, const Shape &bas
   const int64_t stride = x.strides()[dim], size = x.shape[dim];
   if (out.count() != 0 && size == 0) call.damaged("it takes elements of a dim without any");
   Loop loop = make_loop(out, {bases, choices}, {stride % 4 == 0});
-  // Compute single elements if indices vary along the innermost dim: for a vector, the shader loads only one index.
+  // If indices vary along the innermost dim, compute single elements, because the shader loads only one index per
+  // vector.
   if (loop.vectors && (loop.contiguous & 2u) != 0) loop = make_loop(out, {bases, choices}, {false});
   loop.push.push_back(static_cast<uint32_t>(stride));
   loop.push.push_back(static_cast<uint32_t>(size));

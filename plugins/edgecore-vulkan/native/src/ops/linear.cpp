@@ -105,7 +105,7 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
   constexpr int64_t kLong = 32;
   const bool is_long = access.shuffles && k > kLong;
   const int64_t rows = rows_of_thread(m, is_long, tuning.gemm_rows), panels = (n + kPanel - 1) / kPanel;
-  // Use one large shader with an optional addend, which compiles faster than two shaders, with and without an addend.
+  // Use one large shader with an optional addend: it compiles faster than two shaders would.
   const bool may_add = finish.addend.has_value() || (is_long && out_vectors != 0 && is_float(out.dtype));
   const uint32_t vectors = is_long && k % 8 == 0 ? 2 : x_vectors;
   call.dispatch_flat(access.shader, {out}, access.read, std::move(push), (m + rows - 1) / rows * panels * (kPanel / 4),

@@ -1,4 +1,4 @@
-// Records rotary position embeddings, in calls that only edgecore's compiler writes.
+// Records rotary position embeddings; only edgecore's compiler writes these calls.
 #include "ops/operators.h"
 
 namespace edgecore::vulkan {

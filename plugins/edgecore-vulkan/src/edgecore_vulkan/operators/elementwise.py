@@ -70,7 +70,7 @@ def operands(b: Builder, node: Node) -> tuple[TensorValue, TensorValue]:
 
 
 def _common_dtype(node: Node) -> torch.dtype:
-    """Return the dtype in which a binary operator computes: the result's dtype; for a comparison, the inputs'."""
+    """Return the dtype in which a binary operator computes: the result's dtype; for a comparison, the inputs' dtype."""
     result: torch.dtype = node.meta["val"].dtype
     if result != torch.bool:
         return result

@@ -1,4 +1,4 @@
-"""Support mutable buffers that the delegate keeps, such as KV caches: declare, update and store them by calls."""
+"""Support mutable buffers that the delegate keeps, such as KV caches: emit calls that declare, update or store them."""
 
 from __future__ import annotations
 
