@@ -71,8 +71,8 @@ def build(
 ) -> tuple[ov.Model, dict[int | str, tuple[int, ...]]]:
     """Build the OpenVINO model of a partition, and list the debug handles of its operators.
 
-    Operators have numbered names such as `Convolution_3`, so equal partitions give equal bytes, and traces identify
-    operators by their numbers. Constants have no handles.
+    Operators have numbered names such as `Convolution_3`. So equal partitions give equal bytes, and traces can identify
+    operators by number. Constants have no handles.
     """
     builder = Builder(partition, half_weights, precision)
     parameters = []
@@ -132,7 +132,7 @@ _DECOMPRESSION = b'<rt_info><attribute name="decompression" version="0" /></rt_i
 def _serialize(model: ov.Model, folder: Path) -> tuple[bytes, bytes]:
     """Write a model into a folder, and return its XML text and its weights.
 
-    Each conversion of a float16 constant is marked, so that OpenVINO does not fold it to a float32 constant when it
+    Each conversion of a float16 constant is marked. Otherwise OpenVINO would fold it to a float32 constant when it
     compiles the model. OpenVINO's Python interface cannot set this mark, so it is inserted into the XML text.
     """
     text, weights = folder / "model.xml", folder / "model.bin"

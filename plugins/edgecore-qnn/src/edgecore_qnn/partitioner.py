@@ -116,7 +116,7 @@ def _left_out(node: Node, options: QnnOptions) -> str | None:
 
 
 def _computes_floats(node: Node) -> bool:
-    """Return True if an operator computes in floating point: neither it nor an operator fused with it is quantized."""
+    """Return True if an operator computes in floating point: it and the operators fused with it are not quantized."""
     if _is_conversion(node):
         return False
     sources = [source for source in node.all_input_nodes if source.op == "call_function"]

@@ -19,7 +19,7 @@ from edgecore_tosa.spec import TosaSpec
 def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
     """Return the TOSA graph of a partition, with the order and shapes of the partition's inputs and outputs.
 
-    Each operator names the fx nodes that it computes (`Operator.source` and `others`).
+    `Operator.source` and `Operator.others` are the fx nodes that an operator computes.
 
     Args:
         program: The partition, as `BackendCompiler.preprocess` receives it. `spec` must support its calls.

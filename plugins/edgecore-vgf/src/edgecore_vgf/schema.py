@@ -103,7 +103,7 @@ class Slot:
 
 @dataclass
 class DescriptorSet:
-    """The bindings of a Vulkan descriptor set; if `index` is NO_INDEX, its number is its position in its list."""
+    """The bindings of a Vulkan descriptor set; if `index` is NO_INDEX, the position in the list counts."""
 
     slots: list[Slot] = tables(0, Slot)
     index: int = scalar(1, "u32", NO_INDEX)

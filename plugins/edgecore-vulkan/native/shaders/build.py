@@ -133,7 +133,7 @@ def variants_of(source: Path, table: dict[str, Any]) -> list[Variant]:
 
 
 def compiler_command(compiler: str, fetch: bool) -> list[str] | None:
-    """Return the command of a compiler; None if it is not installed. With ``fetch``, downloads the compiler "later"."""
+    """Return the command of a compiler; None if it is not installed. If ``fetch``, download the compiler "later"."""
     if compiler == "later":
         return later_glslc.command() if fetch or later_glslc.folder().is_dir() else None
     path = shutil.which("glslc")

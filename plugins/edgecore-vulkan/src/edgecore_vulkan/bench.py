@@ -115,7 +115,7 @@ class _Bench:
             def forward(self, x: torch.Tensor) -> torch.Tensor:
                 for _ in range(count):
                     x = self.step(x)
-                # End with relu, because backends do not claim a partition that only moves data.
+                # End with relu, because a partition that only moves data is not delegated.
                 return torch.relu(x)
 
         backend = edgecore.Backend("vulkan", required=True, force_fp16=fp16)

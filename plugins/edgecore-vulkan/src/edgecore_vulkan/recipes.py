@@ -106,7 +106,7 @@ def quantize_linear_layers(
 
 
 def _integers(matrix: Node, constants: Constants, bits: int, group: int | None) -> tuple[Node, ...]:
-    """Add constants for a matrix: integers, scales, and zero points if a row has one scale; return their nodes."""
+    """Add constants for a matrix (integers, scales, and zero points if rows have one scale); return their nodes."""
     rows = constants.get(matrix)
     count, width = rows.shape
     length = group if group is not None and width % group == 0 else width

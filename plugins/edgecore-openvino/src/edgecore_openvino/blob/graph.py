@@ -17,7 +17,7 @@ _ARGUMENT = re.compile(r"(?:input|output)_(\d+)")
 
 
 def graph_of(model: bytes) -> BlobGraph:
-    """Return the operators of a model, except constants. The key of `Add_7` is 7.
+    """Return the operators of a model, except constants; each key is the number in a name, 7 for `Add_7`.
 
     Raises:
         FormatError: The model is damaged.

@@ -69,7 +69,7 @@ class Builder:
         return op
 
     def scores(self, value: Any) -> Any:
-        """Clamp the finite numbers of scores that a softmax reads directly or after an addition; keeps them finite."""
+        """Keep scores finite: clamp finite numbers of a value that a softmax reads directly or after an addition."""
         if self.largest is None:
             return value
         is_infinite = self.in_float32(ops.equal(self.in_float32(ops.absolute(value)), number(np.inf)))

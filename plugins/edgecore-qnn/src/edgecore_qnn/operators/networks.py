@@ -230,8 +230,8 @@ def _limited(b: Builder, node: Node, value: str) -> str:
 
     Without the Clip, onnxruntime-qnn 2.7.0 computes wrong results of a matmul that reads a layer norm of 16 rows: the
     error is 1.4 times the largest correct result, for SM8450, SM8550, SM8650 and SM8750. Results are correct with all
-    other tested row counts (4 to 64), with 8-bit integers, and for additions, convolutions, softmax and norms that read
-    a norm.
+    other tested row counts (4 to 64) and with 8-bit integers. They are also correct for additions, convolutions,
+    softmax and norms that read a norm.
     """
     readers = [user for user in node.users if user.target is operator.getitem] or [node]
     scale = result_scale(readers[0])

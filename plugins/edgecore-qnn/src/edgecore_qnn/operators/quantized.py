@@ -26,7 +26,7 @@ _WORDS = "uint8, int8, uint16 or int16"
 
 
 def onnx_dtype(dtype: torch.dtype, low: int, high: int) -> str | None:
-    """Return ONNX's name for integers with this dtype and range; None if ONNX has no such type.
+    """Return the name of the ONNX type for integers with this dtype and range; None if ONNX has none.
 
     ExecuTorch's quantizer for QNN stores uint16 as int32 with the range of uint16.
     """

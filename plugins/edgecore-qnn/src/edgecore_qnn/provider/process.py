@@ -143,7 +143,7 @@ def dump(model: bytes, soc: Soc, provider_options: Mapping[str, str], folder: Pa
             _run_child(request_folder, soc, seconds)
             for path in sorted(request_folder.iterdir()):
                 if path.suffix in suffixes and path.name != "request.json":
-                    # Rename the provider's files, which are named after the graph, that is, by a hash.
+                    # Rename the provider's files: they are named after the graph, whose name is a hash.
                     kind = "graph_tensors" if path.stem.endswith("_tensor_log") else "graph"
                     shutil.copy(path, folder / (path.name if path.name == LOG else kind + path.suffix))
 

@@ -376,8 +376,8 @@ class Builder:
             return Value(tensor, tuple(order))
         factors = [unit / result.step for unit in (scale if isinstance(scale, Sequence) else [scale])]
         # Scale factors above 1 (INT48) or 2**8 (INT32) occur if the calibrated range of a result is only a few steps of
-        # the accumulator, for example if it is always 0. Clamp the accumulators first, because RESCALE's products must
-        # fit into 32 bits before they saturate.
+        # the accumulator, for example if the result is always 0. Clamp the accumulators first, because RESCALE's
+        # products must fit into 32 bits before they saturate.
         if tensor.dtype == DType.INT48 and max(factors) > 1:
             first = [min(factor, 1.0) for factor in factors]
             tensor = self.rescale(tensor, first if isinstance(scale, Sequence) else first[0], DType.INT32)

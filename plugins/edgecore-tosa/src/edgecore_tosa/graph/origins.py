@@ -43,7 +43,7 @@ WHOLE = 0
 
 
 def debug_handle_map(graph: Graph) -> dict[int | str, tuple[int, ...]]:
-    """Map `Operator.name` to the debug handles of the fx nodes that it computes, sorted like the model's nodes.
+    """Map `Operator.name` to the debug handles of the operator's fx nodes, sorted by position in the model.
 
     `WHOLE` maps to all handles. Call `Graph.to_bytes` first, because it names the operators.
     """

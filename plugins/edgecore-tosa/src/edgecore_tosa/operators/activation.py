@@ -78,7 +78,7 @@ def _divided(b: Builder, x: Tensor) -> Tensor:
 
 
 def _power(b: Builder, x: Tensor) -> Tensor:
-    """Emit a power in floating point; exponents 2 and 3 become products, because POW is undefined for negative x."""
+    """Emit a power in floating point; POW is undefined for negative x, so use products for exponents 2 and 3."""
     exponent = b.argument("exponent")
     if exponent in (2, 3):
         square = b.compute(Op.MUL, x, x)

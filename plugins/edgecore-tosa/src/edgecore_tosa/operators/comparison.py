@@ -86,7 +86,7 @@ def _compared_with_number(name: str) -> Lower:
 
 
 def _limit(q: Quantization, number: float, name: str) -> int:
-    """Return the least (or greatest) integer that fulfils a comparison; if none does, a number out of range."""
+    """Return the least (or greatest) integer that fulfils a comparison; if none does, a number beyond `q`'s range."""
     integers = np.arange(q.low, q.high + 1)
     reals = (integers - q.zero_point).astype(np.float32) * np.float32(q.step)
     compare: dict[str, Callable[[Any, Any], Any]] = {

@@ -164,7 +164,8 @@ def _by_group(
 ) -> Value:
     """Emit a convolution once per group of channels, and concatenate the results.
 
-    Each result is scaled before the concatenation, because CONCAT does not support INT48, the accumulator of int16.
+    Each result is scaled before the concatenation, because CONCAT does not support INT48, in which products of int16
+    accumulate.
     """
     inside, outside = image.shape[-1] // len(filters), shape[-1] // len(filters)
     order = (0, *range(2, image.rank), 1)
@@ -255,8 +256,8 @@ def _check_transposed(query: Query) -> str | None:
         return "transposed with padding of the kernel's size or more"
     if groups > _MAX_GROUPS:
         return f"transposed with {groups} groups, more than {_MAX_GROUPS}"
-    # With several groups, dim 1 of the weight has the output channels of one group only, so it allows no scale per
-    # index.
+    # With several groups, dim 1 of the weight has only the output channels of one group, so there can be no scale per
+    # index of this dim.
     return symmetric_weight(query, "weight", *([1] if groups == 1 else []))
 
 

@@ -68,7 +68,7 @@ def tiled(b: Builder, x: Value, counts: Sequence[int]) -> Value:
 
 def reversed_along(b: Builder, tensor: Tensor, axis: int) -> Tensor:
     """Reverse the order of the indices of a tensor along dim `axis`."""
-    # Arm's compiler Vela cannot reverse the last dim on Ethos-U55 and U65, so add a dim of size 1 after it.
+    # For Ethos-U55 and U65, Arm's compiler Vela cannot reverse the last dim, so add a dim of size 1 after it.
     if axis == tensor.rank - 1:
         columns = b.reshape(tensor, (tensor.elements // tensor.shape[axis], tensor.shape[axis], 1))
         return b.reshape(reversed_along(b, columns, 1), tensor.shape)

@@ -117,7 +117,8 @@ def _bilinear(b: Builder) -> Value:
     if x.quantization is None:
         return Value(_resized(b, image, ResizeMode.BILINEAR, rows, columns), NHWC)
     if not b.spec.is_u55:
-        # The weights of RESIZE sum up to rows.up * columns.up, so a division by it also restores the zero point.
+        # The weights of RESIZE sum up to rows.up * columns.up, so a division by this product also restores the zero
+        # point.
         sums = _resized(b, image, ResizeMode.BILINEAR, rows, columns)
         tensor = b.rescale(sums, 1 / (rows.up * columns.up), image.dtype)
         return b.convert(Value(tensor, NHWC, x.quantization), b.quantization)

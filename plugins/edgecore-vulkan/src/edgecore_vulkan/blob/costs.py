@@ -88,7 +88,7 @@ def _tensor(graph: s.Graph, number: int) -> s.VkTensor | None:
 
 
 def _is_row_major(tensor: s.VkTensor) -> bool:
-    """Return True if elements are in row-major order: channels are not packed, or there is only one (or one pixel)."""
+    """Return True if elements are in row-major order: channels are not packed, or there is one channel or one pixel."""
     if tensor.memory_layout != s.Layout.CHANNELS_PACKED or len(tensor.dims) not in (3, 4):
         return True
     channels, height, width = tensor.dims[-3:]

@@ -77,7 +77,7 @@ class VulkanTable(OperatorTable[Lower]):
         return first.about
 
     def tensor_reason(self, query: NodeQuery, row: Row) -> str | None:
-        """Return why the dtype or size of an fx node's tensor is not supported, or None; inputs may be sizes."""
+        """Return why a tensor of an fx node has an unsupported dtype or size, or None; inputs may be symbolic sizes."""
         assert isinstance(query, Query)
         unread = isinstance(query.node.meta["val"], (tuple, list))
         for name, val in query.vals(except_arguments=row.any_dtype):

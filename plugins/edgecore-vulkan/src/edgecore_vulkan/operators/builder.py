@@ -93,7 +93,7 @@ class Builder:
 
     def value(self, node: Any) -> TensorValue:
         """Return the tensor of a node. The first call for a constant creates its tensor."""
-        # In `values`, a constant has no entry until a node reads it, and a dequantized constant has the entry None.
+        # `values` has no entry for a constant until a node reads it, and None for a dequantized constant.
         if self.values.get(node) is None:
             constant = self.constant_of(node)
             assert constant is not None

@@ -70,7 +70,7 @@ def _only_index(node: Node) -> tuple[int, Any] | None:
 
 
 def _update(b: Builder, node: Node) -> TensorValue:
-    """Emit an `index_put` of a buffer as a call (buffer, positions, rows, dim), whose result is the buffer."""
+    """Emit an `index_put` into a buffer as a call (buffer, positions, rows, dim), which returns the buffer."""
     indexed = _only_index(node)
     assert indexed is not None
     dim, index = indexed
