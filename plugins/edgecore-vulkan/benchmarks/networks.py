@@ -3,7 +3,7 @@
     python plugins/edgecore-vulkan/benchmarks/networks.py [MODEL ...] [--rounds 20] [--threads 2] [--fp16] [--int8]
 
 Both run in one process and alternate, run by run. Reports two ratios, of the fastest wall-clock times and of the
-smallest CPU times; on a software device, other programs disturb the latter less. First runs include the compilation of
+smallest CPU times; on a software device, other programs disturb CPU times less. First runs include the compilation of
 shaders, unless the driver has cached these in an earlier process. `tests/zoo.py` lists the names of models.
 """
 

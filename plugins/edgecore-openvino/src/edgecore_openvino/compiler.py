@@ -61,7 +61,7 @@ class OpenvinoCompiler:
         return RECIPES
 
     def computes_in(self, options: OpenvinoOptions) -> Literal["float32", "float16"]:
-        """Return "float16" if weights are stored or results computed in float16, else "float32", even for bf16."""
+        """Return "float16" if weights are stored or results are computed in float16; else "float32", also for bf16."""
         return "float16" if options.half_weights or options.precision == "f16" else "float32"
 
     def rounds_weights_only(self, options: OpenvinoOptions) -> bool:
@@ -69,7 +69,7 @@ class OpenvinoCompiler:
         return options.precision != "f16"
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return a line of the report for each delegate: kind of the model, device, size and OpenVINO's properties."""
+        """Return a line of the report for each delegate: kind and size of its model, device, OpenVINO's properties."""
         payloads = [decode(result.blob) for result in results]
         lines = []
         for index, payload in enumerate(payloads):

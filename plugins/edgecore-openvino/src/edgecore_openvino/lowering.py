@@ -71,8 +71,8 @@ def build(
 ) -> tuple[ov.Model, dict[int | str, tuple[int, ...]]]:
     """Build the OpenVINO model of a partition, and list the debug handles of its operators.
 
-    Operators have numbered names such as `Convolution_3`, so equal partitions give equal bytes, and traces identify
-    operators by their numbers. Constants have no handles.
+    Operators have numbered names such as `Convolution_3`. So equal partitions give equal bytes, and traces can identify
+    operators by number. Constants have no handles.
     """
     builder = Builder(partition, half_weights, precision)
     parameters = []
@@ -111,7 +111,7 @@ def build(
 
 
 def _returned(value: Any, node: Node, parameters: Sequence[Any]) -> Any:
-    """Convert `value` to the dtype of the partition's result `node`; also convert an input that is returned unchanged.
+    """Convert `value` to the dtype of the partition's result `node`, even if it is an input that is returned unchanged.
 
     The conversion copies the input: OpenVINO 2026.4 on CPU does not write an output that is directly an input.
     """
@@ -132,7 +132,7 @@ _DECOMPRESSION = b'<rt_info><attribute name="decompression" version="0" /></rt_i
 def _serialize(model: ov.Model, folder: Path) -> tuple[bytes, bytes]:
     """Write a model into a folder, and return its XML text and its weights.
 
-    Each conversion of a float16 constant is marked, so that OpenVINO does not fold it to a float32 constant when it
+    Each conversion of a float16 constant is marked. Otherwise OpenVINO would fold it to a float32 constant when it
     compiles the model. OpenVINO's Python interface cannot set this mark, so it is inserted into the XML text.
     """
     text, weights = folder / "model.xml", folder / "model.bin"
@@ -160,7 +160,7 @@ def _compile(folder: Path, device: str, properties: dict[str, str]) -> bytes:
     if device == "CPU" or device.startswith("AUTO"):
         properties = {**properties, "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
     if device == "CPU" and "NUM_STREAMS" in properties:
-        # With one thread per stream, OpenVINO 2026.4 crashes while it fuses some networks, so disable this fusion.
+        # OpenVINO 2026.4 crashes while it fuses some networks with one thread per stream, so disable this fusion.
         properties = {**properties, "SNIPPETS_MODE": "DISABLE"}
     pairs = [f"{key}={value}" for key, value in properties.items()]
     command = [sys.executable, "-m", "edgecore_openvino.blob.compile", str(folder), device, *pairs]

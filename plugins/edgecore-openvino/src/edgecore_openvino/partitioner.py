@@ -22,7 +22,7 @@ def partitioner(options: OpenvinoOptions) -> Partitioner:
 def _specs(options: OpenvinoOptions) -> list[CompileSpec]:
     """Convert the options to compile specs, the key-value pairs that `preprocess` receives for each partition.
 
-    The values `streams=1` and `half_weights=False` add no compile spec: they are the defaults.
+    The defaults `streams=1` and `half_weights=False` add no compile spec.
     """
     texts = {
         DEVICE: options.device,

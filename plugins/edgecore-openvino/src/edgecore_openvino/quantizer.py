@@ -1,7 +1,7 @@
 """The quantizer of `quantize="int8"`: it annotates the values that become 8-bit integers.
 
 Only inputs of convolutions, linear layers, matmuls and additions are annotated, as in OpenVINO's own tools. OpenVINO
-moves quantization past operators that only move data, and rescales directly between two integer kernels.
+moves quantization past operators that only move data, and rescales integers directly between two integer kernels.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def _weights(bits: int, parameters: Int8Weights | Int4Weights) -> RewriteRecipe:
 
 
 def _fp16(parameters: RecipeParameters) -> RewriteRecipe:
-    """Return the recipe that stores weights in float16; `edgecore.compare` rounds expected results to float16, too."""
+    """Return the recipe that stores weights in float16; `edgecore.compare` also rounds the expected results."""
     return RewriteRecipe(lambda program, selects: program, options={"half_weights": True}, computes_in="float16")
 
 

@@ -15,15 +15,15 @@ using edgecore::backend::ByteReader;
 using edgecore::backend::damaged;
 using edgecore::backend::fail;
 
-// The start of a blob, as in ExecuTorch: u32 magic, i64 signature, u64 size of the context, zeros up to the context.
+// A blob starts as in ExecuTorch: u32 magic, i64 signature, u64 size of the context, zeros up to the context.
 constexpr uint32_t kMagic = 0x5678ABCD;
 constexpr uint64_t kContextOffset = 256;
-// The end of a blob, after the context: zeros to a multiple of kAlignment, a flatbuffer as header, its u32 size, kEnd.
+// After the context follow: zeros up to a multiple of kAlignment, the header (a flatbuffer), its u32 size, and kEnd.
 constexpr uint64_t kAlignment = 16, kTrailer = 8;
 constexpr std::string_view kEnd = "EQNH";
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMaxRank = 8;
-constexpr uint64_t kMaxBytes = uint64_t{1} << 31;  // maximum bytes of an argument, or of an ONNX model with its context
+constexpr uint64_t kMaxBytes = uint64_t{1} << 31;  // maximum size of a context and of an argument
 
 constexpr ElementType kTypes[] = {
     {"float32", 1, EDGECORE_DL_FLOAT, 32}, {"uint8", 2, EDGECORE_DL_UINT, 8},    {"int8", 3, EDGECORE_DL_INT, 8},
@@ -47,7 +47,7 @@ Sections split(edgecore_bytes blob) {
     fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
          "the blob is no context binary in the layout of ExecuTorch's Qualcomm delegate: compile the model again");
   }
-  reader.take(sizeof(uint64_t));  // skips the signature, which is ignored
+  reader.take(sizeof(uint64_t));  // skips the signature
   const auto size = reader.number<uint64_t>();
   const uint64_t start = blob.size - reader.left();
   check_zeros(blob, start, kContextOffset);
@@ -121,7 +121,7 @@ std::vector<Argument> read_arguments(const Tensors *tensors, std::set<std::strin
 }
 
 Payload read_header(edgecore_bytes header, edgecore_bytes context) {
-  // Copy the header: the copy is aligned, and other code cannot change it after the verifier has checked it.
+  // Copy the header: the copy is aligned, and no other code can change it after its verification.
   std::vector<uint64_t> copy((header.size + 7) / 8);
   if (header.size != 0) std::memcpy(copy.data(), header.data, header.size);
   const auto *bytes = reinterpret_cast<const uint8_t *>(copy.data());

@@ -14,7 +14,7 @@
 
 namespace edgecore::qnn {
 
-// An element type that both edgecore and ONNX have.
+// An element type that both edgecore and ONNX support.
 struct ElementType {
   std::string_view name;
   int32_t onnx;        // ONNX's number of the type, also used by ONNX Runtime's C interface
@@ -45,8 +45,8 @@ struct Payload {
 Payload read_blob(edgecore_bytes blob);
 
 // Throws edgecore::backend::Failure if the SDK `installed` cannot load a context that the SDK `built` has compiled: QNN
-// loads contexts of its own version and of older ones. Both are dotted numbers, such as v2.51.0 or 2.51.0.260929181845;
-// if one has more numbers, its further numbers are ignored.
+// loads contexts of its own version and of older ones. Versions are dotted numbers, such as v2.51.0 or
+// 2.51.0.260929181845. Only the numbers that both versions have are compared.
 void check_sdk(std::string_view built, std::string_view installed);
 
 }  // namespace edgecore::qnn

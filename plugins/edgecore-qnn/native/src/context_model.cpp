@@ -3,12 +3,12 @@
 namespace edgecore::qnn {
 namespace {
 
-// The versions of the ONNX model, which ONNX 1.16 and later read: IR version 10 and opset 21.
+// IR version 10 and opset 21 of the ONNX model; ONNX 1.16 and later read them.
 constexpr uint64_t kIrVersion = 10, kOpset = 21, kMicrosoftOpset = 1;
-constexpr uint64_t kIntAttribute = 2, kStringAttribute = 3;  // ONNX's numbers of attribute types
+constexpr uint64_t kIntAttribute = 2, kStringAttribute = 3;  // INT and STRING of ONNX's AttributeProto.AttributeType
 
-// A protobuf message, written field by field. At most one field contains the context binary, which is large: `bytes`
-// copies the binary only once.
+// A protobuf message, written field by field. At most one field contains the context binary. `bytes` copies it only
+// once, because it is large.
 class Message {
  public:
   Message &add(uint32_t field, uint64_t number) {

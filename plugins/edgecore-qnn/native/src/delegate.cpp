@@ -1,4 +1,4 @@
-// The QNN backend: passes the context binary in a delegate's blob to ONNX Runtime's QNN provider, and runs it. QNN
+// The QNN backend: loads the context binary in a delegate's blob with ONNX Runtime's QNN provider, and runs it. QNN
 // accesses the runtime's own buffers without copies, except inputs with large numbers (see `reduced`).
 #include <algorithm>
 #include <cmath>
@@ -27,7 +27,8 @@ using edgecore::backend::Options;
 struct Driver {
   explicit Driver(const Host &) {}
 
-  // Checks the compatibility string that preprocess.py writes: "qnn-context 1 SDK SOC". Delegate compares the SDK.
+  // Checks the compatibility string that preprocess.py writes: "qnn-context 1 SDK SOC". The class Delegate checks the
+  // SDK version.
   int32_t check_compatibility(std::string_view text) const {
     return edgecore::backend::check_format(text, "qnn-context 1", "edgecore-qnn");
   }
@@ -76,7 +77,7 @@ class Delegate {
     return payload;
   }
 
-  // Returns the program's settings, with the file's performance mode unless a load option replaces it.
+  // Returns the program's settings. If no load option sets the performance mode, it comes from the file.
   static Settings settings(const Program &program, const edgecore_delegate_info &info) {
     Settings result = program.settings;
     if (result.performance_mode.empty())
@@ -169,7 +170,7 @@ extern "C" EDGECORE_BACKEND(qnn) {
       edgecore::backend::option("profile", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
                                 "Start of the path of ONNX Runtime's profile, which is written when the file is "
                                 "closed; default: no profile.")};
-  // VENDOR_THREADS, because Qualcomm's emulator starts threads (on a device the NPU does the work).
+  // Set VENDOR_THREADS, because Qualcomm's emulator starts threads. (On a device, the NPU does the work.)
   static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
       {"QnnBackend", "edgecore-qnn", EDGECORE_QNN_VERSION,
        EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP},

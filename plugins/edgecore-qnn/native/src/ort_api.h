@@ -1,6 +1,6 @@
 // The part of ONNX Runtime's C interface that edgecore-qnn uses. ONNX Runtime's library is not linked, but opened by
-// absolute path when the first .pte file that needs QNN is loaded. So this plugin stays small, an error says what to
-// install on a machine without ONNX Runtime, and this plugin uses no C++ type of ONNX Runtime.
+// absolute path when the first .pte file that needs QNN is loaded. So this plugin stays small and uses no C++ type of
+// ONNX Runtime, and on a machine without ONNX Runtime an error says what to install.
 //
 // The library exports OrtGetApiBase, which returns a table of function pointers. Releases of ONNX Runtime only append
 // functions to the table, so the indexes and signatures here are valid for API version 22 (ONNX Runtime 1.22) and all
@@ -64,7 +64,8 @@ using OrtLog = void (*)(void *user, int32_t level, const char *category, const c
   X(96, ReleaseValue, OrtValue)           \
   X(100, ReleaseSessionOptions, OrtSessionOptions)
 
-// Pointers to the functions in the two macros above, GetErrorMessage and EpDevice_EpName; open_ort sets them.
+// Pointers to the functions that the two macros above list, and to GetErrorMessage and EpDevice_EpName. open_ort sets
+// them.
 struct OrtApi {
 #define EDGECORE_QNN_MEMBER(index, name, ...) OrtStatus *(*name)(__VA_ARGS__);
   EDGECORE_QNN_ORT_FUNCTIONS(EDGECORE_QNN_MEMBER)
@@ -81,9 +82,9 @@ struct OrtApi {
   void check(OrtStatus *status, int32_t code, const std::string &what, const char *remedy) const;
 };
 
-// Opens ONNX Runtime's library at an absolute path, once per process. Throws edgecore::backend::Failure with the
-// command that installs ONNX Runtime if the path is empty or the library is older than 1.22, and also if another path
-// was opened before. Thread-safe.
+// Opens ONNX Runtime's library at an absolute path, once per process. If the path is empty or the library is older than
+// 1.22, throws an edgecore::backend::Failure with the command that installs ONNX Runtime. Also throws a Failure if
+// another path was opened before. Thread-safe.
 const OrtApi &open_ort(std::string_view path);
 
 // Returns the functions of the library that open_ort has opened.

@@ -50,7 +50,7 @@ Environment make_environment(const Settings &settings) {
   Environment result;
   api.check(api.CreateEnvWithCustomLogger(ignore_log, nullptr, kOrtLogError, "edgecore", &result.env),
             EDGECORE_INTERNAL, "ONNX Runtime cannot create its environment", kReinstall);
-  // ONNX Runtime has one environment per process, in which the application may have registered the provider already.
+  // The application may have registered the provider already, because a process has only one ONNX Runtime environment.
   result.devices = qnn_devices(api, result.env);
   if (result.devices.empty()) {
     api.check(api.RegisterExecutionProviderLibrary(result.env, kProvider, settings.provider.c_str()),
@@ -90,12 +90,12 @@ SessionOptions make_options(const Settings &settings, const Payload &payload) {
   SessionOptions options(created);
   check(api.SetIntraOpNumThreads(created, 1));
   check(api.SetSessionGraphOptimizationLevel(created, kOrtNoOptimization));
-  // Without this entry ONNX Runtime would try to run the nodes that QNN refuses on another provider.
+  // Without this entry, ONNX Runtime would fall back to another provider for nodes that QNN refuses.
   check(api.AddSessionConfigEntry(created, "session.disable_cpu_ep_fallback", "1"));
   if (!settings.profile.empty()) check(api.EnableProfiling(created, settings.profile.c_str()));
 
-  // A process may load contexts for different SoCs, because these options do not change a compiled context. (But when
-  // QNN compiles a float32 model, options of earlier sessions in the process decide whether it computes with float16.)
+  // These options do not change a compiled context, so a process may load contexts for different SoCs. (But when QNN
+  // compiles a float32 model, options of earlier sessions in the process decide whether it computes with float16.)
   const std::string soc = std::to_string(payload.soc_id);
   std::vector<const char *> keys = {"backend_type", "soc_model"}, values = {"htp", soc.c_str()};
   if (const std::string &mode = settings.performance_mode; !mode.empty()) {

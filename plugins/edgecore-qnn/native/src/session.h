@@ -16,17 +16,17 @@ struct Settings {
   std::string ort;               // absolute path of libonnxruntime
   std::string provider;          // absolute path of libonnxruntime_providers_qnn
   std::string profile;           // path of ONNX Runtime's profile, without the suffix; empty: no profile
-  std::string performance_mode;  // name of a mode of the NPU's clocks; empty: the provider's default
+  std::string performance_mode;  // performance mode of the NPU (its clock rates); empty: the provider's default
 };
 
 // A context binary that QNN has loaded. Several threads may call `run` at the same time.
 class Session {
  public:
   // Opens ONNX Runtime's libraries if this is the first session, and passes the context to QNN. `payload` must outlive
-  // the session, except for its context binary, which is not used later.
+  // the session; its context binary is used only here.
   Session(const Settings &settings, const Payload &payload);
 
-  // Runs the model on memory of the caller, without copies. The values are in the order of the payload's arguments.
+  // Runs the model on the caller's memory, without copies. Inputs and outputs have the order of the payload.
   void run(const std::vector<Value> &inputs, const std::vector<Value> &outputs) const;
 
  private:

@@ -8,7 +8,7 @@ All numbers are little-endian:
     u32 size of the header; "EQNH"
 
 ExecuTorch's runtime stops at the end of the context binary, so readers find the header from the end of the blob. The
-signature, the start of the context binary's SHA-256, distinguishes context binaries in one process.
+signature is the start of the context binary's SHA-256; it distinguishes context binaries in one process.
 `native/src/blob.cpp` reads the same format.
 """
 
@@ -39,7 +39,7 @@ _MAX_RANK = 8
 
 
 def encode(header: Header, context: bytes) -> bytes:
-    """Return the blob of a context binary, after setting the digest in `header`."""
+    """Set the digest in `header`, and return the blob of a context binary."""
     digest = hashlib.sha256(context).digest()
     header.context_sha256 = digest
     start = _START.pack(MAGIC, digest[:8], len(context))
@@ -50,7 +50,7 @@ def encode(header: Header, context: bytes) -> bytes:
 
 
 def decode(blob: bytes) -> tuple[Header, bytes]:
-    """Return header and context binary of a blob, after checking everything but the context binary's content.
+    """Return header and context binary of a blob; check everything except the content of the context binary.
 
     Raises:
         FormatError: The blob is damaged, or was not written by edgecore-qnn.

@@ -53,7 +53,7 @@ class QnnCompiler:
         return RECIPES
 
     def computes_in(self, options: QnnOptions) -> Literal["float32", "float16"]:
-        """Return "float16" if `use_fp16` delegates operators that are not quantized, because the NPU has no float32."""
+        """Return "float16" if unquantized operators are delegated (`use_fp16`), because the NPU has no float32."""
         return "float16" if options.use_fp16 and options.soc.has_fp16 else "float32"
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:

@@ -105,7 +105,7 @@ def to_edge_transform_and_lower_to_qnn(
     """Export modules, and lower them for Qualcomm's NPUs.
 
     Args:
-        module: A module, or name of a method -> module.
+        module: A module, or a mapping from method to module.
         inputs: The example inputs, or a mapping from method to example inputs.
         compiler_specs: The result of `generate_qnn_executorch_compiler_spec`, or a mapping from method to it.
         constant_methods: Additional methods that return a constant.
@@ -154,7 +154,7 @@ class QnnPartitioner(OptionsPartitioner):
         compiler_specs: The result of `generate_qnn_executorch_compiler_spec`.
         skip_node_id_set: Names of nodes that are not delegated.
         skip_node_op_set: Operators that are not delegated, such as `aten.add.Tensor`.
-        skip_mutable_buffer: Has no effect: mutable buffers are always inputs of a delegate.
+        skip_mutable_buffer: Ignored, because mutable buffers are always inputs of a delegate.
     """
 
     def __init__(

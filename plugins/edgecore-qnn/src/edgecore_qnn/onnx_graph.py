@@ -37,7 +37,7 @@ class OnnxGraph:
 
     Attributes:
         model: The model, which ONNX's checker has accepted.
-        owners: ONNX node name -> the partition's node that it belongs to.
+        owners: ONNX node name -> the partition's node for which the ONNX node was added.
         inputs: The inputs, in the order of the delegate's arguments.
         outputs: The outputs, in the order of the delegate's results.
     """
@@ -52,7 +52,7 @@ class OnnxGraph:
         return {name: handles for name, node in self.owners.items() if (handles := debug_handles(node))}
 
     def blob_graph(self) -> BlobGraph:
-        """Return the ONNX nodes without constants, for the graph view, because a context binary lists no operations."""
+        """Return the ONNX nodes, except constants, for the graph view: a context binary does not list operations."""
         from onnx import TensorProto, shape_inference
 
         inferred = shape_inference.infer_shapes(self.model).graph
@@ -95,7 +95,7 @@ def lower(partition: PartitionView) -> OnnxGraph:
 def build(
     partition: PartitionView, inputs: Sequence[Node], calls: Sequence[Node], outputs: Sequence[Node]
 ) -> OnnxGraph:
-    """Build the ONNX model of `calls`, some nodes of a program; `inputs` are the values that they read."""
+    """Build the ONNX model of `calls`, which are nodes of a program; `inputs` are the values that these nodes read."""
     from onnx import helper
 
     builder = Builder(partition)
@@ -166,7 +166,7 @@ def _tensor(name: str, node: Node) -> Tensor:
 
 
 def _check(model: ModelProto, owners: Mapping[str, Node]) -> None:
-    """Raise an error if the model is not valid, which means a mistake in a row of the operator table."""
+    """Raise an error if the model is not valid; the cause is then a mistake in a row of the operator table."""
     import onnx
 
     try:

@@ -1,8 +1,8 @@
 """The partitioner: it rejects nodes by the operator table first, and then asks the provider about the other nodes.
 
-The provider is asked about these nodes as one graph. If it compiles the graph, all are supported, and `preprocess`
-finds the result in the cache. Otherwise it lists the nodes that it refuses. Without the refused nodes it may refuse
-others, so it is asked again until it accepts the rest.
+The provider is asked about these nodes as one graph. If it compiles the graph, all nodes are supported, and
+`preprocess` finds the result in the cache. Otherwise the provider lists the nodes that it refuses. It may refuse
+further nodes once these are removed, so it is asked again until it accepts the rest.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _leave_useless(reasons: dict[Node, str | None], partition: PartitionView) ->
     """Refuse nodes that would be wrong or useless in a delegate because nodes before or after them are refused."""
     for node, reason in list(reasons.items()):
         if node.target is BLOCKS and reason is not None:
-            # the provider computes wrong results if a dequantized weight is an input
+            # if a dequantized weight is an input, the provider computes wrong results
             for user in reasons.keys() & node.users.keys():
                 reasons[user] = reasons[user] or "its weight is not supported"
     fixed = set(partition.constants)
@@ -116,7 +116,7 @@ def _left_out(node: Node, options: QnnOptions) -> str | None:
 
 
 def _computes_floats(node: Node) -> bool:
-    """Return True if an operator computes in floating point: neither it nor an operator fused with it is quantized."""
+    """Return True if an operator computes in floating point: it and the operators fused with it are not quantized."""
     if _is_conversion(node):
         return False
     sources = [source for source in node.all_input_nodes if source.op == "call_function"]
@@ -125,7 +125,7 @@ def _computes_floats(node: Node) -> bool:
 
 
 def _refused(program: ExportedProgram, reasons: Mapping[Node, str | None], options: QnnOptions) -> dict[Node, str]:
-    """Return the reason of each unsupported node: those in `reasons`, and the messages of the provider."""
+    """Map each unsupported node to the reason, which comes from `reasons` or is a message of the provider."""
     partition = PartitionView(program)
     outside = dict(reasons)
     for _ in range(_ROUNDS):

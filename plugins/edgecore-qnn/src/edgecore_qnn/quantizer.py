@@ -75,7 +75,7 @@ _STEP_OF_BLOCKS = 8
 
 
 class QuantDtype(Enum):
-    """Bits of activations (`a`) and weights (`w`); `block`: linear layers have a scale per block of features."""
+    """Bits of activations (`a`) and weights (`w`); `block`: a linear layer has a scale per block of input features."""
 
     use_8a8w = "8a8w"
     use_16a8w = "16a8w"
@@ -146,8 +146,8 @@ class ModuleQConfig:
 class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
     """Annotates an exported model for `prepare_pt2e` and `prepare_qat_pt2e`. The default is 8 bits.
 
-    For each node, the first of these that applies decides: functions of `add_custom_quant_annotations`; discarded nodes
-    and operators; the first matching entry of `set_submodule_qconfig_list`; the default.
+    The quantization of a node comes from the first of these that applies: functions of `add_custom_quant_annotations`;
+    discarded nodes and operators; the first matching entry of `set_submodule_qconfig_list`; the default.
     """
 
     def __init__(self) -> None:
@@ -239,7 +239,7 @@ class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
             mark_split(node, activation, SPLITS)
 
     def _block_size(self, node: Node, config: ModuleQConfig) -> int | None:
-        """Return how many input features of a layer share a scale; None for all of them."""
+        """Return how many input features of a layer share a scale; None if all share one."""
         if config.quant_dtype is not QuantDtype.use_16a4w_block:
             return None
         chosen = self._block_sizes.get(node.name)
@@ -262,7 +262,7 @@ def _annotate_layer(node: Node, config: ModuleQConfig, block: int | None) -> Non
     value, weight = node.args[0], node.args[1]
     spec = config.weight(axis) if block is None else config.blocks(block)
     inputs: dict[Any, QuantizationSpecBase] = {value: config.activation, weight: spec}
-    # The provider fuses no clamp with a layer that has a scale per block.
+    # The provider does not fuse a clamp with a layer that has a scale per block.
     tail = (NORMS, CLAMPS) if block is None else (NORMS,)
     mark_fused(fused_tail(node, tail), node, config.activation, inputs)
 

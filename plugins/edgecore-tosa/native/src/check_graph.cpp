@@ -24,7 +24,7 @@ constexpr size_t kMaxElements = (size_t{1} << 31) - 1;  // maximum number of ele
 
 std::string quoted(const std::string &name) { return "'" + name + "'"; }
 
-// Returns how many bytes `count` elements of a constant have in the file; 0 for an unsupported dtype.
+// Returns the size in the file, in bytes, of a constant with `count` elements; 0 for an unsupported dtype.
 size_t constant_size(::tosa::DType dtype, size_t count) {
   switch (dtype) {
     case ::tosa::DType_INT4:
@@ -75,7 +75,7 @@ void check_tensor(const ::tosa::TosaTensor &tensor) {
   if (tensor.shape() != nullptr) shape.assign(tensor.shape()->begin(), tensor.shape()->end());
   const size_t expected = constant_size(tensor.type(), element_count(name, shape));
   if (tensor.data() == nullptr || tensor.data()->size() == 0) return;
-  // Writers of TOSA files may pad the data of a tensor to a multiple of 8 bytes.
+  // Allow padding: writers of TOSA files may pad the data of a tensor to a multiple of 8 bytes.
   if (tensor.data()->size() < expected || tensor.data()->size() >= expected + 8) {
     invalid("Tensor " + quoted(name) + " has " + std::to_string(tensor.data()->size()) +
             " bytes of data, but its shape " + "and dtype need " + std::to_string(expected) + ".");
@@ -99,7 +99,8 @@ bool has_size(const Vector<T> *vector, size_t size) {
   return vector != nullptr && vector->size() == size;
 }
 
-// Returns true if the lists in an operator's attribute, such as the strides, are as long as the specification requires.
+// Returns true if each list in an operator's attribute, such as its strides, has the length that the specification
+// requires.
 bool lists_are_complete(const ::tosa::TosaOperator &op) {
   const auto convolution = [](const auto &attribute, size_t spatial_dims) {
     return has_size(attribute.pad(), 2 * spatial_dims) && has_size(attribute.stride(), spatial_dims) &&
@@ -180,7 +181,7 @@ bool same_shapes(const ::tosa::TosaTensor *a, const ::tosa::TosaTensor *b, int32
   return true;
 }
 
-// Checks operands that the reference model does not check: for wrong ones it would crash, or compute wrong results.
+// Checks operands that the reference model does not check. Invalid operands would crash it, or give wrong results.
 bool operands_fit(const ::tosa::TosaOperator &op, const std::vector<const ::tosa::TosaTensor *> &in,
                   const ::tosa::TosaTensor *out) {
   const auto same_dtypes = [](const auto *a, const auto *b) { return dtype_of(a) == dtype_of(b); };
@@ -221,7 +222,7 @@ void check_operator(const ::tosa::TosaOperator &op, const Tensors &tensors) {
   if (op.op() == ::tosa::Op_COND_IF || op.op() == ::tosa::Op_WHILE_LOOP || op.op() == ::tosa::Op_CUSTOM) {
     not_supported(name + " is in the graph, which the simulator does not support.");
   }
-  // The numbers of operators and of their attribute types are equal, because both enums of the schema have the same
+  // An operator and its attribute type have the same number, because the schema's two enums list them in the same
   // order.
   if (static_cast<uint32_t>(op.attribute_type()) != op.op() || op.attribute() == nullptr || !lists_are_complete(op)) {
     invalid(name + " has no complete attribute.");

@@ -33,7 +33,7 @@ struct Hooks {
   [[noreturn]] static void jump() { std::longjmp(supervisor->end_, 1); }
 };
 
-// Saves the floating-point rounding mode, because a failing operator may leave another one.
+// Saves the floating-point rounding mode, because a failing operator may leave it changed.
 Supervisor::Supervisor() : rounding_(std::fegetround()) { supervisor = this; }
 
 Supervisor::~Supervisor() {
@@ -76,11 +76,11 @@ using edgecore::tosa::Hooks;
 // The linker's option --wrap redirects calls of `name` to `__wrap_name`; C++ names are mangled.
 extern "C" {
 
-// func_print_backtrace: the reference model calls it after it has printed a problem, and then returns an error or ends
-// the process. The original function starts gdb.
+// Replaces func_print_backtrace, which starts gdb. The reference model calls it after printing a problem, and then
+// returns an error or ends the process.
 [[noreturn]] void __wrap__Z20func_print_backtraceP8_IO_FILEi(FILE *, int) { Hooks::unwind(); }
 
-// func_debug_warning: the reference model prints warnings with it.
+// Replaces func_debug_warning, with which the reference model prints warnings.
 void __wrap__Z18func_debug_warningP12func_debug_tPKcS2_iS2_z(void *, const char *, const char *, int,
                                                              const char *format, ...) {
   va_list arguments;
@@ -89,8 +89,8 @@ void __wrap__Z18func_debug_warningP12func_debug_tPKcS2_iS2_z(void *, const char 
   va_end(arguments);
 }
 
-// GraphNode::printNodeValidationError(const std::string &): reports an operator with wrong inputs, outputs or
-// attributes.
+// Replaces GraphNode::printNodeValidationError(const std::string &), which reports an operator with wrong inputs,
+// outputs or attributes.
 [[noreturn]] void
 __wrap__ZN13TosaReference9GraphNode24printNodeValidationErrorERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE(
     void *, const std::string &problem) {
@@ -104,7 +104,8 @@ int __wrap___fprintf_chk(FILE *, int, const char *format, ...) {
   va_start(arguments, format);
   Hooks::print(format, arguments);
   va_end(arguments);
-  // The reference model prints this line before exit() if a requirement is violated, so the result would be undefined.
+  // The reference model prints this line before exit() if a requirement is violated, that is, if the result would be
+  // undefined.
   if (std::string_view(format).rfind("Terminated early", 0) == 0) Hooks::unwind();
   return 0;
 }
@@ -127,7 +128,8 @@ int __wrap_printf(const char *format, ...) {
 
 int __wrap_fputs(const char *, FILE *) { return 0; }
 
-// Leave abort by a jump: compilers assume that it does not throw, so its callers cannot be unwound.
+// Leave abort by a jump instead of an exception: compilers assume that abort does not throw, so its callers cannot be
+// unwound.
 [[noreturn]] void __wrap_abort() { Hooks::jump(); }
 
 // std::__glibcxx_assert_fail: a failed index check in the C++ library, which is enabled in Arm's libraries.

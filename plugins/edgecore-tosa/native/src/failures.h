@@ -2,7 +2,8 @@
 //
 // Arm's libraries report a problem as text on stderr or stdout. After some problems they continue with undefined
 // values; after others they start gdb, or end the process. Here their text is collected in a string, and each problem
-// ends the call: failures.cpp replaces functions that they call, which CMakeLists.txt lists.
+// ends the call. For this purpose, failures.cpp replaces functions that these libraries call; CMakeLists.txt lists the
+// replaced functions.
 #ifndef EDGECORE_TOSA_FAILURES_H_
 #define EDGECORE_TOSA_FAILURES_H_
 
@@ -46,9 +47,9 @@ class Supervisor {
   friend struct Hooks;
   struct Stop {};  // thrown if the stack frames of Arm's library can be unwound
 
-  // Returns false if a library tried to end the process in a place where it cannot be unwound: then the objects of the
-  // library and of `body` are leaked. This is a separate function because setjmp leaves changed local variables of its
-  // caller undefined.
+  // Returns false if a library tried to end the process in a function that cannot be unwound. The objects of the
+  // library and of `body` are then leaked. This is a separate function because setjmp leaves changed local variables of
+  // its caller undefined.
   template <typename Body>
   bool returns(const Body &body) {
     if (setjmp(end_) != 0) return false;

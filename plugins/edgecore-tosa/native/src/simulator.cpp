@@ -22,8 +22,8 @@ struct Value {
   size_t bytes;
 };
 
-// Calls visit(S(), T()): S is the element type in a buffer of the caller, T the reference model's element type for it.
-// Returns false for a dtype that inputs and outputs do not have.
+// Calls visit(S(), T()): S is the element type in the caller's buffer, T the element type that the reference model uses
+// for `dtype`. Returns false for a dtype that inputs and outputs cannot have.
 template <typename Visit>
 bool with_types(::tosa::DType dtype, const Visit &visit) {
   switch (dtype) {
@@ -65,14 +65,15 @@ std::vector<Value> describe(::tosa::TosaSerializationBasicBlock &block, const st
   return values;
 }
 
-// Makes a violated requirement end the run, because its result would be undefined. edgecore_tosa_load calls this: a
-// static initializer could run before the reference model sets g_func_config to its own default.
+// Makes a violated requirement end the run, because the result would be undefined. edgecore_tosa_load calls this
+// function. A static initializer would be too early: the reference model could still set g_func_config to its own
+// default afterwards.
 void configure() {
   static const bool done = g_func_config.terminate_early = true;
   static_cast<void>(done);
 }
 
-// set_input and get_output copy a value to or from the reference model, and return false if it refuses the call.
+// set_input copies a value to the reference model, get_output copies one from it. Both return false if it refuses.
 bool set_input(TosaReference::IModelRunner &runner, const Value &value, const void *from) {
   int status = 1;
   with_types(value.dtype, [&](auto stored, auto taken) {
@@ -95,7 +96,7 @@ bool get_output(TosaReference::IModelRunner &runner, const Value &value, void *t
   return complete;
 }
 
-// Returns a new runner: a runner can run the graph only once, because it frees the inputs.
+// Returns a new runner. A runner frees the inputs, so it can run the graph only once.
 std::unique_ptr<TosaReference::IModelRunner> prepare(Supervisor &supervisor,
                                                      ::tosa::TosaSerializationHandler &handler) {
   std::unique_ptr<TosaReference::IModelRunner> runner;

@@ -32,7 +32,7 @@ class LoweredPartition:
         program: The partition.
         graph: The TOSA graph.
         tosa: The TOSA graph as a flatbuffer.
-        folder: Folder for intermediate files, already with `graph.tosa`; None to keep no files.
+        folder: Folder for intermediate files, which already contains `graph.tosa`; None to keep no files.
     """
 
     program: ExportedProgram
@@ -72,7 +72,7 @@ class TosaCompiler(ABC, Generic[T]):
 
     @abstractmethod
     def check(self) -> Sequence[Problem]:
-        """List the problems that prevent compiling, such as missing packages of other vendors."""
+        """List the problems that prevent compiling, such as missing third-party packages."""
 
     def partitioner(self, options: T, *, runtime: str) -> Partitioner:
         """Make the partitioner; it is the same for each target `runtime`."""

@@ -15,7 +15,7 @@ S = TypeVar("S", bound="TosaCompileSpec[Any]")
 
 
 class TosaCompileSpec(Generic[T]):
-    """A compile spec: the options of a backend, with the methods of ExecuTorch's compile specs.
+    """A compile spec: holds the options of a backend, and has the methods of ExecuTorch's compile specs.
 
     Args:
         options: The class of the backend's options.
@@ -49,7 +49,7 @@ class SpecPartitioner(TosaPartitioner):
     """A partitioner: it tags the fx nodes that the target of a compile spec supports.
 
     Args:
-        compile_spec: The compile spec, or the options of the backend.
+        compile_spec: A compile spec, or alternatively an instance of the backend's options.
         additional_checks: Further checks that a call must pass, such as an `OperatorSupportBase` of `torch.fx`.
     """
 

@@ -19,7 +19,7 @@ from edgecore_tosa.spec import TosaSpec
 def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
     """Return the TOSA graph of a partition, with the order and shapes of the partition's inputs and outputs.
 
-    Each operator names the fx nodes that it computes (`Operator.source` and `others`).
+    `Operator.source` and `Operator.others` are the fx nodes that an operator computes.
 
     Args:
         program: The partition, as `BackendCompiler.preprocess` receives it. `spec` must support its calls.
@@ -57,7 +57,7 @@ def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
 
 
 def _separate(builder: Builder, tensor: Tensor) -> Tensor:
-    """Copy an output that is also an input, a constant or another output: TOSA needs a tensor of its own per output."""
+    """Copy an output that is also an input, a constant or another output: TOSA needs a separate tensor per output."""
     graph = builder.graph
     if tensor in graph.inputs or tensor in graph.outputs or tensor.data is not None:
         return builder.emit(Op.IDENTITY, [tensor], tensor.shape, tensor.dtype)

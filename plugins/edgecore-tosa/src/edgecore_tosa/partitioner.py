@@ -22,7 +22,7 @@ _SPLITS = frozenset(
 
 
 class AdditionalCheck(Protocol):
-    """A check of a node by the user, such as an `OperatorSupportBase` of `torch.fx`."""
+    """A user's check of nodes, such as an `OperatorSupportBase` of `torch.fx`."""
 
     def is_node_supported(self, submodules: dict[str, object], node: Node) -> bool:
         """Return False for a node that must not be delegated; `submodules` is empty."""

@@ -225,7 +225,7 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         of_branches._is_branch = True
         for name in branches:
             setattr(prepared, name, prepare(getattr(prepared, name), of_branches))
-        # Disable gradients, because with them torch.cond traces its branches, which observers do not allow.
+        # Disable gradients: otherwise torch.cond traces its branches, and observers cannot be traced.
         with torch.no_grad():
             for sample in calibration_samples:
                 prepared(*sample)
@@ -319,8 +319,8 @@ def _annotate_part(node: Node, activation: QuantizationSpecBase) -> None:
 def _bias_parameters(bias: torch.Tensor | None, observers: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (scales, zero points) of a layer's bias: input scale * weight scale, and 0.
 
-    If the product is so small that the bias would exceed 32 bits, a larger scale is returned; the pass `fit_scales`
-    then also increases the scale of the weight.
+    If this scale is so small that the bias would exceed 32 bits, return a larger scale. The pass `fit_scales` later
+    increases the scale of the weight accordingly.
     """
     (value, _), (weights, _) = (observer.calculate_qparams() for observer in observers)
     scales = (value * weights).to(torch.float32)

@@ -22,7 +22,7 @@ from edgecore_tosa.schema import DType
 
 # Result codes that the C functions of `simulator.h` return for a graph.
 _OK, _INVALID_GRAPH, _NOT_SUPPORTED, _OUT_OF_MEMORY = 0, 1, 2, 4
-# Ranges of the values of those dtypes that numpy stores in wider integers.
+# Value ranges of the dtypes that numpy stores in wider integers.
 _LIMITS = {DType.INT4: (-7, 7), DType.INT48: (-(2**47), 2**47 - 1)}
 
 

@@ -1,5 +1,5 @@
-// The VGF backend as the four classes of edgecore/backend.hpp: a delegate is a VGF file, whose graph runs on a Vulkan
-// device with the machine learning extensions.
+// Implements the four classes of edgecore/backend.hpp for the VGF backend. A delegate is a VGF file, whose graph runs
+// on a Vulkan device with the machine learning extensions.
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -41,7 +41,7 @@ class Driver {
       if (std::shared_ptr<MlDevice> device = key == settings ? weak.lock() : nullptr) return device;
     }
     std::shared_ptr<MlDevice> device = open_device(settings);
-    // Remove weak pointers to closed devices, because each keeps the memory of its device object.
+    // Remove weak pointers to closed devices: each prevents the release of its device object's memory.
     devices.erase(
         std::remove_if(devices.begin(), devices.end(), [](const auto &entry) { return entry.second.expired(); }),
         devices.end());
@@ -127,7 +127,7 @@ extern "C" EDGECORE_BACKEND(vgf) {
              "Python the default is the one in the package ai-ml-emulation-layer-for-vulkan."),
       option("device", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
              "Index or part of the name of the Vulkan device; without it the first that has the extensions.")};
-  // VENDOR_THREADS, because the Vulkan driver lavapipe (a CPU) starts threads of its own.
+  // Set VENDOR_THREADS, because lavapipe, a Vulkan driver for CPUs, starts threads of its own.
   static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
       {"VgfBackend", "edgecore-vgf", EDGECORE_VGF_VERSION,
        EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP},

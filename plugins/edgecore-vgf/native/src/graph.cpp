@@ -9,7 +9,7 @@ namespace {
 using edgecore::backend::fail;
 using edgecore::vulkan::check;
 
-constexpr uint64_t kTimeoutNs = 600'000'000'000;  // 10 minutes: in its first run, the emulation layer compiles shaders
+constexpr uint64_t kTimeoutNs = 600'000'000'000;  // 10 minutes: the emulation layer's first run compiles shaders
 
 const std::vector<int64_t> &vulkan_shape(const Tensor &tensor) {
   static const std::vector<int64_t> one = {1};

@@ -1,4 +1,4 @@
-// A graph of a VGF file as a data-graph pipeline of a device, and its execution.
+// Compiles the graph of a VGF file to a data-graph pipeline of a Vulkan device, and runs it.
 #ifndef EDGECORE_VGF_GRAPH_H_
 #define EDGECORE_VGF_GRAPH_H_
 

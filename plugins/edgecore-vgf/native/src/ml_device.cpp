@@ -21,7 +21,7 @@ constexpr uint32_t kApiVersion = VK_API_VERSION_1_3;
 constexpr uint32_t kLoaderVersion = VK_MAKE_API_VERSION(0, 1, 4, 309);
 constexpr char kLayersVariable[] = "VK_INSTANCE_LAYERS";
 constexpr char kMoreLayerPaths[] = "VK_ADD_LAYER_PATH",
-               kLayerPath[] = "VK_LAYER_PATH";  // VK_LAYER_PATH replaces VK_ADD_LAYER_PATH
+               kLayerPath[] = "VK_LAYER_PATH";  // the loader prefers VK_LAYER_PATH to VK_ADD_LAYER_PATH
 constexpr char kReplicatedComposites[] = VK_EXT_SHADER_REPLICATED_COMPOSITES_EXTENSION_NAME;
 constexpr char kGetLayer[] = "pip install ai-ml-emulation-layer-for-vulkan";
 // The graph layer of Arm's emulation calls the tensor layer, so the graph layer must be first.
@@ -33,7 +33,8 @@ bool has_extensions(VkPhysicalDevice device) {
   return extensions.has(VK_ARM_TENSORS_EXTENSION_NAME) && extensions.has(VK_ARM_DATA_GRAPH_EXTENSION_NAME);
 }
 
-// Returns the chosen device if it has the machine learning extensions; without a choice, the first device with them.
+// Returns the device that `choice` selects, or the first suitable device if `choice` is empty. Returns null if the
+// device lacks the machine learning extensions.
 VkPhysicalDevice find_ml_device(const Vulkan &vulkan, const std::string &choice) {
   if (!choice.empty()) {
     const VkPhysicalDevice device = find_device(vulkan, choice);
@@ -45,9 +46,9 @@ VkPhysicalDevice find_ml_device(const Vulkan &vulkan, const std::string &choice)
   return VK_NULL_HANDLE;
 }
 
-// Adds the manifests of layers in a folder to the search path of the Vulkan loader, an environment variable. Does
-// nothing if the Python package has set the variable before loading this library. Otherwise no other thread may read
-// the environment meanwhile, so the variable is set only once, and never restored.
+// Adds a folder of layer manifests to the environment variable in which the Vulkan loader searches for layers. Does
+// nothing if the Python package has set the variable before loading this library. Otherwise sets the variable once and
+// never restores it, because no other thread may read the environment meanwhile.
 void add_layer_path(const std::string &folder) {
   const char *name = std::getenv(kLayerPath) == nullptr ? kMoreLayerPaths : kLayerPath;
   const char *value = std::getenv(name);
@@ -71,7 +72,7 @@ std::shared_ptr<Vulkan> open_emulation(InstanceSettings settings, const std::str
   return std::make_shared<Vulkan>(settings);
 }
 
-// The features and extensions of a device that graphs use.
+// The device features and extensions that graphs use.
 struct Features {
   explicit Features(VkPhysicalDevice physical) {
     VkPhysicalDeviceVulkan12Features supported12 = {};

@@ -1,5 +1,5 @@
-// A Vulkan device with the machine learning extensions VK_ARM_tensors and VK_ARM_data_graph, from its driver or from
-// Arm's emulation layer. Thread-safe.
+// A Vulkan device with the machine learning extensions VK_ARM_tensors and VK_ARM_data_graph. Its driver or Arm's
+// emulation layer implements them. Thread-safe.
 #ifndef EDGECORE_VGF_ML_DEVICE_H_
 #define EDGECORE_VGF_ML_DEVICE_H_
 
@@ -34,7 +34,7 @@ class MlDevice : public edgecore::vulkan::Device {
   MlDevice(std::shared_ptr<edgecore::vulkan::Vulkan> vulkan, VkPhysicalDevice physical);
 
   const MlFunctions &ml() const { return ml_; }
-  // Lock this mutex to create or destroy objects of the extensions, for which the emulation layer is not thread-safe.
+  // Lock this mutex to create or destroy objects of the extensions: the emulation layer is not thread-safe there.
   std::mutex &mutex() { return mutex_; }
 
  private:
@@ -45,7 +45,7 @@ class MlDevice : public edgecore::vulkan::Device {
 // The load options that choose a device.
 struct DeviceSettings {
   std::string emulation;  // absolute path of the emulation layer's folder with lib/ and share/; empty for none
-  std::string device;     // index of the Vulkan device, or part of its name
+  std::string device;     // selects the Vulkan device: its index, or part of its name
   bool operator==(const DeviceSettings &other) const { return emulation == other.emulation && device == other.device; }
 };
 

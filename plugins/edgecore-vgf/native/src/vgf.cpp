@@ -33,7 +33,7 @@ Sections read_header(edgecore_bytes blob) {
   if (blob.size < kHeaderBytes || std::memcmp(reader.take(4), "VGF1", 4) != 0) {
     fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob is no VGF file");
   }
-  reader.u32();  // skips the version of the Vulkan headers of the converter
+  reader.u32();  // skips the converter's version of the Vulkan headers
   const uint8_t *version = reader.take(8);
   if (version[0] != kMajor || version[1] < kFirstMinor || version[1] > kLastMinor) {
     fail(
@@ -129,7 +129,7 @@ std::vector<Place> places_of(const wire::Segment &segment) {
       if (place.set >= kMaxSets || place.binding >= kMaxBindings) {
         damaged("a descriptor has the set %u and the binding %u", place.set, place.binding);
       }
-      bool is_known = false;  // true if `places` has `place` already, because two outputs may be the same value
+      bool is_known = false;  // true if `places` has `place` already: two outputs may be the same value
       for (const Place &other : places) {
         is_known = is_known || other == place;
         if (!is_known &&
@@ -162,8 +162,8 @@ std::vector<Argument> arguments_of(const flatbuffers::Vector<flatbuffers::Offset
   return arguments;
 }
 
-// Returns the constants of the file. Each entry has 24 bytes: u32 resource, i32 sparse dim, u64 size, and u64 offset
-// from the end of all entries.
+// Returns the constants of the file. Each entry has 24 bytes: u32 resource, i32 sparse dim, u64 size, and u64 offset of
+// the data from the end of the entries.
 std::vector<Constant> constants_of(edgecore_bytes section, const wire::Resources &resources) {
   std::vector<Constant> constants;
   if (section.size == 0) return constants;

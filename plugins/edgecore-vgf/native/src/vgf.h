@@ -19,7 +19,7 @@ struct Tensor {
   uint64_t bytes = 0;
 };
 
-// An input or output of a graph, with its Vulkan descriptor: set and binding.
+// An input or output of a graph, with the set and binding of its Vulkan descriptor.
 struct Argument {
   Tensor tensor;
   uint32_t set = 0;
@@ -41,8 +41,8 @@ struct Vgf {
   uint32_t descriptor_sets = 0;
 };
 
-// Reads a blob and checks all of its offsets and numbers, except the SPIR-V, which the driver checks. Throws a Failure
-// if the blob is damaged, or has features that this delegate does not support.
+// Reads a blob, and checks its offsets and numbers. It does not check the SPIR-V; the driver does. Throws a Failure if
+// the blob is damaged, or has features that this delegate does not support.
 Vgf read_vgf(edgecore_bytes blob);
 
 }  // namespace edgecore::vgf

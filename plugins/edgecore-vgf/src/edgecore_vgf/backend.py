@@ -1,4 +1,4 @@
-"""The entry point for edgecore: the delegate's library, the emulation layer that it loads, and versions."""
+"""The entry point for edgecore: the paths of the delegate's library and of the emulation layer, and version checks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def emulation_folder() -> str | None:
 
 
 def load_options() -> dict[str, str]:
-    """Return the load option with the folder of Arm's emulation layer, which the delegate does not search for.
+    """Return the load option with the folder of Arm's emulation layer, because the delegate does not search for it.
 
     This function also sets the environment variable by which the Vulkan loader finds the layer. The delegate does not
     set the variable, because native code must not change the environment while other threads may read it.

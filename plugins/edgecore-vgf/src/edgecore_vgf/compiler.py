@@ -15,7 +15,7 @@ from edgecore_vgf.vgf import Vgf, describe_vgf, read_vgf
 
 
 class VgfCompiler(TosaCompiler[VgfOptions]):
-    """The compiler: it converts TOSA graphs to VGF files, its blobs, and reads and checks them."""
+    """The compiler: it converts TOSA graphs to VGF files, which are its blobs, and reads and checks blobs."""
 
     Options = VgfOptions
     name = "vgf"

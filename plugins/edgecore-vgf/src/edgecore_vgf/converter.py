@@ -79,7 +79,7 @@ def _run(program: Path, tosa: bytes, flags: Sequence[str], folder: Path) -> byte
 
 
 def _message(done: Ended, graph: Path) -> str:
-    """Join the errors in the converter's output to one message, with the graph's path shortened to its name."""
+    """Join the errors in the converter's output to one message, and shorten the graph's path to the file name."""
     lines = [line.strip() for line in (done.err + done.out).replace(str(graph), graph.name).splitlines()]
     errors = [line for line in lines if "error" in line.lower() or line.startswith("Unknown argument")]
     return "; ".join(dict.fromkeys(errors)) or (lines[-1] if lines else f"it ended with {exit_text(done.status)}")

@@ -49,7 +49,7 @@ def compile_graph(partition: LoweredPartition, options: VgfOptions) -> VgfResult
 
 
 def _check_arguments(partition: PartitionView, vgf: Vgf) -> None:
-    """Check that the converter kept dtypes and shapes of inputs and outputs: the delegate copies them one by one."""
+    """Check that the converter kept all inputs and outputs, their dtypes and shapes: the delegate copies them as is."""
     for kind, nodes, tensors in (
         ("inputs", partition.inputs, vgf.inputs),
         ("outputs", partition.outputs, vgf.outputs),

@@ -95,7 +95,7 @@ class Resources:
 
 @dataclass
 class Slot:
-    """A binding number in a descriptor set, and the number of the resource that is bound there."""
+    """A binding of a descriptor set: its number, and the number of the bound resource."""
 
     binding: int = scalar(0, "u32")
     resource: int = scalar(1, "u32")
@@ -103,7 +103,7 @@ class Slot:
 
 @dataclass
 class DescriptorSet:
-    """The bindings of a Vulkan descriptor set; if `index` is NO_INDEX, the set's number is its position in the list."""
+    """The bindings of a Vulkan descriptor set; if `index` is NO_INDEX, the position in the list counts."""
 
     slots: list[Slot] = tables(0, Slot)
     index: int = scalar(1, "u32", NO_INDEX)

@@ -41,7 +41,7 @@ class ShaderError(Exception):
 
 @dataclass(frozen=True)
 class Variant:
-    """A shader compiled with one value for each of its keys: everything on which the bytes of its SPIR-V depend."""
+    """A shader with one value for each of its keys. Holds everything on which the bytes of the SPIR-V depend."""
 
     name: str
     source: Path
@@ -133,7 +133,7 @@ def variants_of(source: Path, table: dict[str, Any]) -> list[Variant]:
 
 
 def compiler_command(compiler: str, fetch: bool) -> list[str] | None:
-    """Return the command of a compiler; None if it is not installed. ``fetch`` downloads the compiler "later"."""
+    """Return the command of a compiler; None if it is not installed. If ``fetch``, download the compiler "later"."""
     if compiler == "later":
         return later_glslc.command() if fetch or later_glslc.folder().is_dir() else None
     path = shutil.which("glslc")
@@ -218,7 +218,7 @@ def build(folder: Path) -> None:
 
 
 def check(folder: Path, compiles: bool = True) -> list[str]:
-    """Return what is wrong with ``spirv/``: one line for each variant or file.
+    """Return the faults of ``spirv/``, one line for each wrong variant or file.
 
     With ``compiles`` all variants are compiled, which takes half a minute, to compare their bytes.
     """
@@ -240,7 +240,7 @@ def check(folder: Path, compiles: bool = True) -> list[str]:
 
 
 def recompile(folder: Path, variants: list[Variant], versions: dict[str, str]) -> list[str]:
-    """Compile each variant whose compiler is installed in the manifest's version, and compare the SPIR-V's bytes."""
+    """Compile the variants whose compiler is installed in the version that the manifest names; compare the SPIR-V."""
     commands: dict[str, list[str]] = {}
     for compiler in COMPILERS:
         command = compiler_command(compiler, fetch=False)

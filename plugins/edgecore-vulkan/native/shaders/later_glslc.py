@@ -2,9 +2,9 @@
 """Run the glslc of Debian trixie on a machine that cannot install it, with the given arguments.
 
 ``build.py`` uses it for shaders with extensions that bookworm's glslc lacks: GL_KHR_cooperative_matrix, integer dot
-product. Its packages and the C and C++ libraries that they need are fetched once and unpacked into
-``$EDGECORE_CACHE/third_party/glslc-<key>``; the loader in there runs it with these libraries. This needs no root, but
-an x86-64 machine with Linux.
+product. The compiler's packages and the C and C++ libraries that it needs are fetched once and unpacked into
+``$EDGECORE_CACHE/third_party/glslc-<key>``; the dynamic loader in this folder runs the compiler with these libraries.
+This needs no root, but an x86-64 machine with Linux.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// Arguments of a delegate: their dtypes and layouts, and copies between host and device memory.
+// Determines dtypes and layouts of a delegate's arguments, and copies arguments between host and device memory.
 #ifndef EDGECORE_VULKAN_ARGUMENTS_H_
 #define EDGECORE_VULKAN_ARGUMENTS_H_
 

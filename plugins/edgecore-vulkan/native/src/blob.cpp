@@ -17,7 +17,7 @@ namespace {
 // flatbuffer, u32 offset and u64 size of the constants.
 constexpr char kMagic[] = "VH00";
 constexpr uint64_t kHeaderSize = 30;
-// The number in VkBytes.offset that marks a constant as named data of the .pte file.
+// The value of VkBytes.offset for a constant that is named data of the .pte file.
 constexpr uint64_t kNamedOffset = UINT64_MAX;
 constexpr int64_t kMaxElements = int64_t{1} << 31;
 
@@ -212,7 +212,7 @@ uint64_t size_of(DataType type) {
 
 Graph read_blob(edgecore_bytes blob, const backend::Host &host) {
   const Sections sections = split(blob);
-  // Copy the flatbuffer: the copy is aligned, and other code cannot change it after the verifier has checked it.
+  // Copy the flatbuffer: the copy is aligned, and no other code can change it after its verification.
   const edgecore_bytes flatbuffer = sections.flatbuffer;
   if (flatbuffer.size < 8 || flatbuffer.size > FLATBUFFERS_MAX_BUFFER_SIZE) {
     damaged("its flatbuffer of %llu bytes is too small or too large", static_cast<unsigned long long>(flatbuffer.size));

@@ -29,7 +29,7 @@ constexpr Dtype device_dtype(DataType type) {
          : type == DataType::kFloat32 || type == DataType::kFloat64 ? Dtype::kFloat32
                                                                     : Dtype::kInt32;
 }
-// Returns the dtype in which an argument is copied to the device, or in which the device reads it from host memory.
+// Returns the dtype that an argument has when it is copied to the device, or when the device reads it from host memory.
 constexpr Dtype staging_dtype(DataType type, bool has_8_bit_storage) {
   return type == DataType::kInt8 && has_8_bit_storage ? Dtype::kInt8 : device_dtype(type);
 }
@@ -69,7 +69,7 @@ struct Value {
 struct OperatorCall {
   uint32_t node_id = 0;
   std::string name;
-  std::vector<uint32_t> args;  // numbers of values
+  std::vector<uint32_t> args;  // indices in Graph::values
 };
 
 struct Constant {
@@ -80,7 +80,7 @@ struct Constant {
 struct Graph {
   std::vector<Value> values;
   std::vector<OperatorCall> calls;
-  std::vector<uint32_t> inputs, outputs;  // numbers of values
+  std::vector<uint32_t> inputs, outputs;  // indices in `values`
   std::vector<Constant> constants;
 };
 

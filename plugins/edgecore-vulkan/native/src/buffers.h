@@ -1,4 +1,4 @@
-// Device buffers for arguments. The host keeps values in them between delegates and runs, so that they need no copies.
+// Device buffers for arguments. The host leaves values in them between delegates and between runs, which saves copies.
 #ifndef EDGECORE_VULKAN_BUFFERS_H_
 #define EDGECORE_VULKAN_BUFFERS_H_
 

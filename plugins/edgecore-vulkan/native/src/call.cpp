@@ -13,7 +13,8 @@ namespace {
 
 constexpr uint32_t kMaxGroups = 65535;
 
-// Returns the texel format in which a shader reads a tensor, or VK_FORMAT_UNDEFINED for a tensor in a storage buffer.
+// Returns the texel format in which a shader reads a tensor, or VK_FORMAT_UNDEFINED if it reads the tensor from a
+// storage buffer.
 VkFormat format_of(const Tensor &tensor) {
   const bool is_half = tensor.dtype == Dtype::kFloat16, is_byte = tensor.dtype == Dtype::kInt8;
   switch (tensor.texel) {

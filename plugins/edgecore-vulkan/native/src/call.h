@@ -1,4 +1,4 @@
-// One operator call as the functions in ops/ see it: its arguments, its results, and the dispatches that compute them.
+// The interface of one operator call for the functions in ops/: arguments, results, and dispatches.
 #ifndef EDGECORE_VULKAN_CALL_H_
 #define EDGECORE_VULKAN_CALL_H_
 
@@ -17,8 +17,8 @@ namespace edgecore::vulkan {
 
 class Recorder;
 
-// One operator call. Arguments are named by index. Reading an argument of the wrong kind throws a Failure that names
-// the call.
+// One operator call. Arguments are identified by their index. Reading an argument of the wrong kind throws a Failure
+// with the call's name.
 class Call {
  public:
   Call(Recorder &recorder, const OperatorCall &call) : recorder_(recorder), call_(call) {}
@@ -41,7 +41,7 @@ class Call {
   // Returns a number, or `otherwise` if the argument is absent.
   double number_or(size_t index, double otherwise) const;
   std::vector<int64_t> integers(size_t index) const;
-  // Returns two numbers, for height and width, each at least `min`. An argument with one number has it for both.
+  // Returns two numbers, for height and width, each at least `min`. If the argument has one number, it applies to both.
   std::array<int64_t, 2> pair(size_t index, int64_t min) const;
   std::vector<double> numbers(size_t index) const;
   // Returns the dim that an argument names; a negative dim counts from the end of a tensor with this rank.
@@ -51,45 +51,48 @@ class Call {
   DataType data_type(size_t index) const;
   // Returns the shape of a constant, such as weights, in the blob.
   const Shape &constant_shape(size_t index) const;
-  // Returns a constant, rearranged, as a tensor on the device: `pack` computes its `elements` floats from the
-  // constant's floats. `form` is the name of the arrangement: packing a constant twice under the same name makes one
-  // copy. Without `dtype` the result has the constant's dtype.
+  // Rearranges a constant, and returns it as a tensor on the device. `pack` computes the tensor's `elements` floats
+  // from the constant's floats. `form` names the arrangement: a constant that is packed twice in the same form is
+  // stored once. Without `dtype` the result has the constant's dtype.
   Tensor packed(size_t index, const std::string &form, int64_t elements,
                 const std::function<void(const float *source, float *packed)> &pack,
                 std::optional<Dtype> dtype = std::nullopt) const;
-  // Returns a constant of 8-bit integers, rearranged, as a tensor of `words` 32-bit words, which `pack` computes from
-  // the constant's bytes. (Words, because 8-bit storage is optional in Vulkan.)
+  // Rearranges a constant of 8-bit integers, and returns it as a tensor of `words` 32-bit words, because 8-bit storage
+  // is optional in Vulkan. `pack` computes the words from the constant's bytes.
   Tensor packed_words(size_t index, const std::string &form, int64_t words,
                       const std::function<void(const uint8_t *source, uint32_t *packed)> &pack) const;
 
-  // Declares the shape of a result and returns the tensor to write to. `item` is the index in a list of results.
+  // Declares the shape of a result and returns the tensor to write to. If the result is a list of tensors, `item` is an
+  // index in the list.
   Tensor output(size_t index, const Shape &shape) const;
   Tensor output_of_list(size_t index, size_t item, const Shape &shape) const;
-  // Returns the tensor that the next call, an addition, adds to result `index`, if this call's shader can also compute
-  // the sum: no other call reads the result, and tensor, result and sum have the same shape, dtype and order.
+  // If the next call adds a tensor to result `index`, and this call's shader can compute the sum as well, returns that
+  // tensor. This is possible if no other call reads the result, and if tensor, result and sum have the same shape,
+  // dtype and order.
   std::optional<Tensor> addend_of(size_t index, const Shape &shape) const;
-  // Declares the sum that the next call would compute, and returns the tensor to write it to. The next call is skipped.
+  // Declares the result of the next call, an addition, and returns the tensor to write the sum to. The next call is
+  // skipped.
   Tensor output_of_sum(const Shape &shape) const;
   size_t list_size(size_t index) const;
-  // Makes a result share the memory of `source`, which has another shape with the same number of elements; copies
+  // Makes a result of another shape, but with the same number of elements, share the memory of `source`. Copies
   // `source` if the result needs the elements in another order.
   void alias(size_t index, const Tensor &source, const Shape &shape) const;
   // Makes a result share the memory of `source`, to which the call has written.
   void share(size_t index, const Tensor &source) const;
   // Sets the value of a symbolic integer, which later calls read.
   void set_integer(size_t index, int64_t value) const;
-  // Makes the result of the call the session's state buffer that the first argument names.
+  // Binds the result of the call to the session's state buffer that the first argument names.
   void bind_state() const;
   bool is_state(size_t index) const;
   Tensor temporary(Dtype dtype, const Shape &shape) const;
-  // Returns true if shaders that have a variant for texel buffers should read this float tensor as one.
+  // Returns true if shaders that have a variant for texel buffers should read this float tensor as a texel buffer.
   bool prefers_texels(const Tensor &tensor) const;
   // Returns the number of threads in a subgroup, or 1 if its threads cannot read each other's values (shuffle).
   uint32_t subgroup_size() const;
   // Returns a copy of `tensor` that dispatch() binds as a texel buffer with 1 or 4 elements per texel.
   static Tensor texels(Tensor tensor, uint32_t elements);
 
-  // Throws a Failure if the device cannot run this many loop iterations, including inner loops, in one thread.
+  // Throws a Failure if the device cannot run this many loop iterations in one thread; iterations of inner loops count.
   void check_iterations(int64_t iterations) const;
 
   // Adds a dispatch of a shader. Binds `written`, then `read`. `constants` are the specialization constants from id 3
@@ -121,7 +124,7 @@ class Call {
 using Operator = void (*)(Call &);
 // Returns the function that records an operator, or nullptr if there is none.
 Operator find_operator(std::string_view name);
-// Returns true if an operator's function can read and write tensors of the dtype kInt8 (8-bit storage).
+// Returns true if an operator supports tensors of the dtype kInt8, which have 8-bit storage.
 bool reads_int8(Operator function);
 
 }  // namespace edgecore::vulkan

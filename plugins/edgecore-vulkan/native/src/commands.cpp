@@ -21,7 +21,7 @@ bool overlaps(const std::vector<Range> &ranges, const Range &range) {
   });
 }
 
-// Writes the Vulkan commands of one recording (the dispatches of a graph).
+// Writes the Vulkan commands for one recording (the dispatches of a graph).
 class Writer {
  public:
   Writer(Device &device, const Recording &recording, VkBuffer arena, bool is_profiled, Commands &commands)
@@ -122,8 +122,8 @@ class Writer {
     return {arena_, storage.offset, storage.bytes};
   }
 
-  // Adds a dispatch. Adds a barrier before the dispatch if, since the last barrier, an earlier dispatch has written
-  // memory that this dispatch uses, or read memory that this dispatch writes.
+  // Adds a dispatch. A barrier precedes it if a dispatch since the last barrier has written memory that this dispatch
+  // uses, or has read memory that this dispatch writes.
   void dispatch(size_t number) {
     const Dispatch &dispatched = recording_.dispatches[number];
     const VkDevice device = device_.handle();

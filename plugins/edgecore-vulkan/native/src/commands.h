@@ -29,8 +29,8 @@ struct Commands {
   bool is_written = false;
 };
 
-// Keeps the commands for the last few sets of argument buffers. One set is not enough: state that stays on the device
-// has two buffers, which swap the roles of input and output in each run.
+// Keeps the commands for the last few sets of argument buffers. A model whose state stays on the device needs two sets:
+// two buffers hold the state, and swap the roles of input and output in each run.
 class CommandCache {
  public:
   CommandCache(Device &device, CommandPool &pool, bool is_profiled)
@@ -41,9 +41,9 @@ class CommandCache {
 
   // Deletes all recorded commands; the device must not be running any of them.
   void clear();
-  // Returns the commands of a recording for these argument buffers, and writes them if they are new. `inputs` is the
-  // number of inputs, `bytes` are the sizes of all arguments. `arena` is the memory of intermediate tensors. No
-  // commands of this cache may be running.
+  // Returns the commands of a recording for these argument buffers, and writes them if the cache does not have them.
+  // `inputs` is the number of inputs, `bytes` are the sizes of all arguments. `arena` is the memory of intermediate
+  // tensors. No commands of this cache may be running.
   const Commands &get(const Recording &recording, VkBuffer arena, size_t inputs, const std::vector<uint64_t> &bytes,
                       const std::vector<Binding> &bindings);
 

@@ -43,7 +43,7 @@ bool has_features(VkPhysicalDevice physical) {
          storage.storageBuffer16BitAccess != VK_FALSE;
 }
 
-// Returns the number of threads of a subgroup; 0 if the device has subgroups of several sizes.
+// Returns the number of threads of a subgroup; 0 if subgroups of the device differ in size.
 uint32_t only_subgroup_size(VkPhysicalDevice physical) {
   VkPhysicalDeviceSubgroupProperties subgroup = {};
   subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;

@@ -10,14 +10,14 @@
 
 namespace edgecore::vulkan {
 
-// The sizes of a cooperative product: fp16 [rows, steps] times fp16 [steps, columns], both matrices, with fp32 sums.
+// The sizes of a cooperative product of two fp16 matrices, [rows, steps] and [steps, columns], with fp32 sums.
 struct CooperativeMatrix {
   uint32_t rows, columns, steps;
   uint32_t subgroup;  // threads of a subgroup
 };
 
-// Returns the largest cooperative product that a device supports, by its number of multiplications. Returns none if the
-// device has no such product, lacks another feature of the shaders that use it, or has subgroups of several sizes.
+// Returns the cooperative product with the most multiplications that a device supports. Returns nothing if the device
+// has no such product, lacks another feature of the shaders that use it, or has subgroups of several sizes.
 std::optional<CooperativeMatrix> largest_matrix(VkPhysicalDevice physical);
 
 // Returns true if a SPIR-V shader declares the capability CooperativeMatrixKHR. Capabilities come first in a module.

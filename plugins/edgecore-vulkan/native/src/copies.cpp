@@ -1,4 +1,4 @@
-// The members of Call that give a tensor another order, dtype or place, without a copy if possible.
+// The members of Call that change the order, dtype or memory of a tensor, without a copy if possible.
 #include <algorithm>
 #include <utility>
 
@@ -21,7 +21,7 @@ void Call::alias(size_t index, const Tensor &source, const Shape &shape) const {
     recorder_.make(number, reshaped);
     return;
   }
-  // Copy, so that input and result have the same elements in row-major order.
+  // Copy, because the result must have the input's elements in row-major order.
   const Tensor target = recorder_.output(number, shape);
   if (shape == source.shape) return copy(source, target);
   if (Tensor{source.dtype, Layout::kRowMajor, source.shape, 0}.same_order(source)) {
@@ -79,7 +79,7 @@ void Call::copy_strided(const Tensor &from, const Shape &from_strides, int64_t f
   from_vectors = from_vectors && vectors;
   const std::vector<uint32_t> constants = {vectors ? 1u : 0u, from_vectors ? 1u : 0u};
   // Do not use the copy through texels to convert fp32 to fp16: if a shader only reads a texel and packs it into fp16,
-  // a driver may truncate instead of rounding.
+  // a driver may truncate the number instead of rounding it.
   const bool rounds = from.dtype == Dtype::kFloat32 && to.dtype == Dtype::kFloat16;
   if (is_float(from.dtype) && is_float(to.dtype) && !rounds && prefers_texels(from)) {
     return dispatch_flat(std::string("copy_texel_") + name_of(to.dtype) + "_texel", {to},

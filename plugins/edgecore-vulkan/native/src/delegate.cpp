@@ -1,4 +1,5 @@
-// Implements the five classes of edgecore/backend.hpp for Vulkan, and functions for device buffers and pending runs.
+// Implements the five classes of edgecore/backend.hpp for Vulkan, and the functions for device buffers and pending
+// runs.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -24,7 +25,7 @@ using backend::Host;
 using backend::Options;
 
 constexpr int64_t kDefaultTimeoutMs = 60'000, kMaxTimeoutMs = 24 * 3600 * 1000;
-// Sizes of buffers in bytes are multiples of this, because shaders read and write whole vectors of four elements.
+// Buffer sizes are multiples of this number of bytes, because shaders read and write whole vectors of four elements.
 constexpr uint64_t kBufferGranule = 16;
 
 const edgecore_option_spec kOptions[] = {
@@ -54,7 +55,7 @@ class Driver {
  public:
   explicit Driver(const Host &host) : host_(host), state_(std::make_unique<State>()) {}
 
-  // A device, and the number (memory_kind) by which the host names the memory of its buffers.
+  // A device, and the number (memory_kind) by which the host identifies this device's memory.
   struct Numbered {
     std::shared_ptr<ShaderDevice> device;
     uint32_t memory_kind;
@@ -104,7 +105,8 @@ class Driver {
   }
   struct State {
     std::mutex mutex;
-    // Keep both Vulkan instances (`validated`: with validation layer): each new one leaks memory in the Vulkan loader.
+    // Keep both Vulkan instances, with and without the validation layer (`validated`), because each new instance leaks
+    // memory in the Vulkan loader.
     std::shared_ptr<Vulkan> plain = started(false), validated;
     std::vector<std::pair<Key, std::weak_ptr<ShaderDevice>>> devices;
   };
@@ -136,7 +138,7 @@ struct Delegate {
   uint64_t argument_count() const noexcept { return graph.inputs.size() + graph.outputs.size(); }
 
   // Asks the host to keep float arguments in device buffers. Other arguments (indices, masks) stay in host memory: they
-  // are small, and Execution converts them, because their dtype on the device differs.
+  // are small, and Execution must convert them anyway, to their dtype on the device.
   void buffer_requirement(uint64_t index, edgecore_buffer_requirement &out) const noexcept {
     const size_t inputs = graph.inputs.size();
     const Value &value = graph.values[index < inputs ? graph.inputs[index] : graph.outputs[index - inputs]];
@@ -157,8 +159,8 @@ struct SessionState : State {
   SessionState(Program &program, const Host &) : State(*program.numbered.device) {}
 };
 
-// Returns the memory of the session's state buffers that a graph uses. Initial values under a buffer's name in the
-// file's named data, for example in a .ptd file, replace those in the blob.
+// Returns the memory of the session's state buffers that a graph uses. If the named data (for example of a .ptd file)
+// has initial values under a buffer's name, they replace the initial values in the blob.
 StateBuffers states_of(const Graph &graph, const Host &host, const edgecore_instance_info &info) {
   StateBuffers buffers;
   for (const OperatorCall &call : graph.calls) {
@@ -195,7 +197,8 @@ class Instance {
     return {};
   }
 
-  // Runs the delegate. Returns EDGECORE_PENDING before it ends, if the host allows this and does not profile it.
+  // Runs the delegate. Returns EDGECORE_PENDING while the device still computes, if the host allows this and does not
+  // profile the run.
   int32_t run(const edgecore_execute_info &info, const backend::Arguments &arguments) {
     execution_->start(arguments);
     // Wait, because profile events may be added only before execute returns.
@@ -258,7 +261,7 @@ void add_buffers(edgecore_backend &table) {
 }
 
 // The object that this library exports. edgecore's runtime reads only `table`, the backend's functions. The Python
-// module devices.py calls list_devices, and relies on it being the next member.
+// module devices.py calls list_devices, which must therefore be the next member.
 struct Exported {
   edgecore_backend table;
   uint64_t (*list_devices)(char *text, uint64_t size);

@@ -28,7 +28,7 @@ const char *type_text(VkPhysicalDeviceType type) {
   }
 }
 
-// Names of optional Vulkan features: those that the delegate uses, those that it ignores, those that the device lacks.
+// Names of optional Vulkan features, in three lists: used by the delegate, ignored by it, missing on the device.
 struct Features {
   std::vector<std::string> used, unused, missing;
   void add(bool has, bool is_used, const std::string &name) {

@@ -24,7 +24,8 @@ Execution::Execution(const Graph &graph, ShaderDevice &device, Weights &weights,
 Execution::~Execution() {
   if (!is_pending_) return;
   const VkFence fence = pool_.fence();
-  // Wait before freeing memory, because the device may still use it after a time-out. A driver ends a run that hangs.
+  // Wait before freeing memory, because the device may still use it after a time-out. The wait ends even if the run
+  // hangs, because the driver then ends the run.
   device_.vk().vkWaitForFences(device_.handle(), 1, &fence, VK_TRUE, UINT64_MAX);
 }
 
@@ -70,7 +71,7 @@ void Execution::prepare(const backend::Arguments &arguments) {
   finish();  // wait for the end of an earlier run that has failed
   commands_.clear();
   running_ = nullptr;
-  if (!is_known) {  // while a method is loaded, symbolic sizes are unknown: declare the maximum shapes
+  if (!is_known) {  // symbolic sizes are still unknown while a method is loaded: declare maximum shapes
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const Shape &shape = graph_.values[graph_.outputs[i]].shape;
       arguments.resize(inputs + i, shape.data(), static_cast<int32_t>(shape.size()));

@@ -1,4 +1,4 @@
-// Executes a delegate: keeps its recording (dispatches of shaders) for the current shapes, its memory and its commands.
+// Executes a delegate. Keeps its recording (shader dispatches) for the current shapes, its memory and its commands.
 #ifndef EDGECORE_VULKAN_EXECUTION_H_
 #define EDGECORE_VULKAN_EXECUTION_H_
 
@@ -13,7 +13,7 @@
 
 namespace edgecore::vulkan {
 
-// The alignment in bytes of an argument's offset in its buffer: no device may require more.
+// The alignment in bytes of an argument's offset in its buffer. No device may require a larger one.
 constexpr uint64_t kArgumentAlignment = 256;
 
 // The times of one dispatch, in nanoseconds since the start of the run's first dispatch.
@@ -42,8 +42,8 @@ class Execution {
   std::vector<DispatchTime> times() const;
 
  private:
-  // Memory for an argument that the caller passes in host memory: host and device see `host`. On a device with separate
-  // memory, shaders use the copy in `local`.
+  // Memory for an argument that the caller passes in host memory: both host and device can access `host`. On a device
+  // with separate memory, shaders use the copy in `local`.
   struct Place {
     Buffer host, local;
   };
@@ -65,7 +65,7 @@ class Execution {
   const StateBuffers states_;
   const uint64_t timeout_ns_;
   Recording recording_;
-  // Bytes of each argument for the current shapes; 0 for unused arguments and numbers.
+  // Bytes of each argument for the current shapes; 0 for scalars and for arguments that the graph does not use.
   std::vector<uint64_t> argument_bytes_;
   Buffer arena_;
   std::vector<Place> places_;  // memory for each argument that the caller has in host memory: inputs, then outputs

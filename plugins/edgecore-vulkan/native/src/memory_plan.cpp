@@ -6,7 +6,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-constexpr uint64_t kAlignment = 256;  // in bytes; no device may require more (minStorageBufferOffsetAlignment)
+constexpr uint64_t kAlignment = 256;  // in bytes: the largest allowed minStorageBufferOffsetAlignment
 
 }  // namespace
 

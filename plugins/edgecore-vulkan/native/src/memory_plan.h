@@ -6,8 +6,9 @@
 
 namespace edgecore::vulkan {
 
-// Assigns an offset to each storage (memory of intermediate tensors) in the arena, so that storages that are in use at
-// the same time do not overlap: the largest first, each at the lowest free offset. Sets the size of the arena.
+// Assigns an offset in the arena to each storage (memory of intermediate tensors), so that storages in use at the same
+// time do not overlap. Places the largest storage first, and each at the lowest free offset. Sets the size of the
+// arena.
 void plan_memory(Recording *recording);
 
 }  // namespace edgecore::vulkan

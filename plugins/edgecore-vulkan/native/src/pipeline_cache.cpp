@@ -21,8 +21,8 @@ struct Header {
   uint64_t checksum = 0;
 };
 
-// Returns the 64-bit FNV-1a hash of a file's content, which detects damage. It does not protect against an attacker,
-// who cannot write the file anyway.
+// Returns the 64-bit FNV-1a hash of a file's content, which detects damage. It need not protect against attackers, who
+// cannot write the file.
 uint64_t checksum_of(const std::vector<uint8_t> &bytes) {
   uint64_t hash = 14695981039346656037u;
   for (const uint8_t byte : bytes) hash = (hash ^ byte) * 1099511628211u;

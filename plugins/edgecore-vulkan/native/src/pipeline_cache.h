@@ -10,16 +10,16 @@
 namespace edgecore::vulkan {
 
 // A file for bytes that belong to a driver, such as its compiled shaders. A driver may crash on bytes that it has not
-// written, so the file has a header with the identity of the device and the driver and a checksum, and only files of
-// this user are read. Errors of the file system are ignored: the shaders are then compiled again.
+// written, so the file has a header that identifies device and driver, and a checksum. Only files that belong to this
+// user are read. Errors of the file system are ignored: the shaders are then compiled again.
 class PipelineCacheFile {
  public:
-  // Creates `folder` if it does not exist; without a folder ("") there is no file. The file's name ends with `suffix`.
+  // Creates `folder` if it does not exist; if `folder` is empty, nothing is stored. The file's name ends with `suffix`.
   PipelineCacheFile(const std::string &folder, const VkPhysicalDeviceProperties &properties,
                     const std::string &suffix = ".pipelines");
 
   bool is_open() const { return !path_.empty(); }
-  // Returns the stored bytes; empty if there is no file, or if the file is damaged or of another driver.
+  // Returns the stored bytes; empty if there is no file, or if the file is damaged or was written by another driver.
   std::vector<uint8_t> read() const;
   // Replaces the file; processes that read at the same time see either the old or the new content.
   void write(const std::vector<uint8_t> &compiled) const;

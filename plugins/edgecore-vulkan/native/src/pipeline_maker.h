@@ -15,7 +15,8 @@
 namespace edgecore::vulkan {
 
 // Compiles shaders in several threads, because a driver compiles each shader on the calling thread, and a network has
-// ten to fifty shaders. Threads start with the first shaders, and end with this object. Thread-safe.
+// ten to fifty shaders. Threads start when the first shaders arrive, and end when this object is destroyed.
+// Thread-safe.
 class PipelineMaker {
  public:
   // Uses at most `threads` threads. If there is none, make() compiles on the calling thread.

@@ -235,7 +235,7 @@ void Recorder::count_uses() {
 
 std::string Recorder::key_of(const Value &value, const std::string &form) const {
   const Constant &constant = graph_.constants[static_cast<size_t>(value.constant)];
-  // Identify a constant without a key by its address, which is in the blob and valid as long as the program.
+  // Identify a constant without a key by its address in the blob, which stays the same as long as the program exists.
   const std::string name =
       constant.key.empty() ? std::to_string(reinterpret_cast<uintptr_t>(constant.bytes.data)) : constant.key;
   std::string key = name + " " + form + " " + std::to_string(static_cast<int>(value.type));

@@ -22,7 +22,7 @@ namespace edgecore::vulkan {
 class Weights {
  public:
   explicit Weights(Device &device) : device_(device) {}
-  // Returns the buffer with this key. If the buffer is new, `write` fills its bytes, which are zeros before.
+  // Returns the buffer with this key. If the buffer is new, it is filled with zeros, and `write` then sets its bytes.
   const Buffer &get(const std::string &key, uint64_t bytes, const std::function<void(uint8_t *memory)> &write);
 
  private:
@@ -34,8 +34,8 @@ class Weights {
 // The memory of the session's state buffers, by the index of the value in the graph.
 using StateBuffers = std::map<uint32_t, const Buffer *>;
 
-// Records one graph. The tensor of a value is created when the value is first written, or, for a constant, first read.
-// Most members implement the member of Call with the same name; they name a value by its index in the graph.
+// Records one graph. The tensor of a value is created at the first write to the value, or at the first read of a
+// constant. Most members implement the member of Call with the same name; they name a value by its index in the graph.
 class Recorder {
  public:
   Recorder(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states);
@@ -79,7 +79,7 @@ class Recorder {
   // Returns the operands and the result of the next call if that call is an addition of two tensors.
   std::optional<Sum> next_sum() const;
 
-  // Counts, for each value, the calls, lists and outputs that name it, including the call that writes it.
+  // Counts, for each value, the calls, lists and outputs that refer to it, including the call that writes it.
   void count_uses();
   std::string key_of(const Value &value, const std::string &form) const;
   uint32_t add(Storage storage);
@@ -96,7 +96,7 @@ class Recorder {
   void convert_input(uint32_t number);
   void add_output(size_t index, Layout layout);
 
-  static const OperatorCall kBorder;  // a call without arguments, for copies of the delegate's inputs and outputs
+  static const OperatorCall kBorder;  // a call without arguments, for copies of the delegate's arguments
 
   const Graph &graph_;
   ShaderDevice &device_;
@@ -115,7 +115,7 @@ class Recorder {
 };
 
 // Records a graph for the shapes of its inputs. `formats` are the dtypes, layouts and shapes of the inputs,
-// `output_layouts` the layouts that the caller expects of the outputs.
+// `output_layouts` are the layouts in which the caller expects the outputs.
 Recording record(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states,
                  const std::vector<ArgumentFormat> &formats, const std::vector<Layout> &output_layouts,
                  const std::vector<int64_t> &symbolic_sizes);

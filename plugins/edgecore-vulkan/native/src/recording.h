@@ -13,7 +13,7 @@
 
 namespace edgecore::vulkan {
 
-// The maximum number of bytes between the end of a tensor and the end of its memory (see storage_bytes).
+// The maximum number of unused bytes after a tensor in its memory (see storage_bytes).
 constexpr uint64_t kMaxPadding = 256 + 15;
 
 struct Storage {
@@ -41,7 +41,8 @@ struct Dispatch {
   std::string shader;
 };
 
-// The format of an argument in memory. `dtype` is the device's dtype for the argument's type in host memory.
+// The format of an argument in memory. `dtype` is the dtype on the device that corresponds to the argument's type in
+// host memory.
 struct ArgumentFormat {
   Dtype dtype = Dtype::kFloat32;
   Layout layout = Layout::kRowMajor;

@@ -45,11 +45,11 @@ class ShaderDevice : public Device {
   ShaderDevice(const ShaderDevice &) = delete;
   ShaderDevice &operator=(const ShaderDevice &) = delete;
 
-  // Returns true if the device runs shaders on a CPU. There, a load from a storage buffer becomes a slow loop over the
-  // threads of a subgroup, a load from a texel buffer does not, and shared memory costs more than it saves.
+  // Returns true if the device runs shaders on a CPU. On a CPU, a load from a storage buffer becomes a slow loop over
+  // the threads of a subgroup, unlike a load from a texel buffer. Shared memory costs more than it saves.
   bool is_processor() const { return is_processor_; }
-  // Returns true if shaders should read texel buffers: the device runs shaders on a CPU and has 64-bit integers, which
-  // the shaders with texel buffers need.
+  // Returns true if shaders should read texel buffers: the device runs shaders on a CPU, and supports 64-bit integers,
+  // which these shaders need.
   bool prefers_texels() const { return is_processor_ && has_int64_; }
   // Returns true if shaders can store integers of 8 bits.
   bool has_8_bit_storage() const { return has_8_bit_storage_; }

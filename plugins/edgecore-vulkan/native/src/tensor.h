@@ -72,8 +72,8 @@ struct Tensor {
   Shape strides() const { return vulkan::strides(shape, layout); }
   // Returns the size of a dim counted from the end: size(1) is the last dim's size; 1 for a dim that does not exist.
   int64_t size(size_t from_end) const { return from_end > rank() ? 1 : shape[rank() - from_end]; }
-  // Returns true if this tensor and `other` have their elements in the same order in memory. Ignores strides of dims of
-  // size 1: a tensor with at most one larger dim has the same order in each layout.
+  // Returns true if this tensor and `other` have their elements in the same order in memory. Strides of dims of size 1
+  // do not matter: a tensor with at most one larger dim has the same order in every layout.
   bool same_order(const Tensor &other) const {
     if (shape != other.shape) return false;
     const Shape a = strides(), b = other.strides();

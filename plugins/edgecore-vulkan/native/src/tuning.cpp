@@ -14,7 +14,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Builds a graph to measure: a chain of equal layers, so long that starting a run takes less time than the layers.
+// Builds a graph to measure: a chain of equal layers that is long enough to take more time than the start of a run.
 class Layers {
  public:
   // Returns a chain of linear layers for `rows` rows, with `channels` inputs and outputs.
@@ -116,7 +116,7 @@ double seconds_of(ShaderDevice &device, const Graph &graph) {
   return fastest;
 }
 
-// Returns the time, in seconds, of two chains of layers with a tuning: a linear and a depthwise chain.
+// Returns the total time in seconds of a linear and a depthwise chain of layers, measured with a tuning.
 double measure(ShaderDevice &device, const Tuning &tuning) {
   static const Graph linear = Layers::linear(256, 256), depthwise = Layers::depthwise(64, 56);
   device.set_tuning(tuning);

@@ -1,4 +1,4 @@
-// The sizes of shaders that change their speed, but not their results: the defaults, or the fastest on a device.
+// Sizes in shaders that change their speed, but not their results: the defaults, or the fastest sizes on a device.
 #ifndef EDGECORE_VULKAN_TUNING_H_
 #define EDGECORE_VULKAN_TUNING_H_
 
@@ -15,8 +15,8 @@ struct Tuning {
   // Number of threads in a workgroup, for shaders whose threads share few loads. It is small, so that even a small
   // tensor has enough workgroups for all cores of a CPU.
   uint32_t group_threads = 32;
-  // Number of rows that a thread of shader gemm computes with shuffles and a long loop. 0: 14 or 16, whichever wastes
-  // fewer rows.
+  // Number of rows that a thread of shader gemm computes with shuffles and a long loop. 0 means 14 or 16, whichever
+  // wastes fewer rows.
   uint32_t gemm_rows = 0;
   // Number of rows that a thread of shader gemm_tiled computes.
   uint32_t tiled_rows = 8;
@@ -29,7 +29,8 @@ struct Choice {
 };
 const std::vector<Choice> &choices();
 
-// to_bytes returns the content of a tuning's file. tuning_of parses it; none if a value is not among the choices.
+// to_bytes returns the content of a tuning's file. tuning_of parses it, and returns nothing if a value is not among the
+// choices.
 std::vector<uint8_t> to_bytes(const Tuning &tuning);
 std::optional<Tuning> tuning_of(const std::vector<uint8_t> &bytes);
 

@@ -10,7 +10,7 @@
 
 namespace edgecore::vulkan {
 
-// Runs tasks in order on one thread, which starts with the first task, and ends with this object after the last task.
+// Runs tasks in order on one thread, which starts with the first task. The destructor waits until all tasks have run.
 // One thread suffices to wait for runs, because a device's queue completes submissions in order.
 class Waiter {
  public:

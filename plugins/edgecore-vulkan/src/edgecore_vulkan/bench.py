@@ -1,7 +1,7 @@
 """`edgecore vulkan-bench`: measure a Vulkan device with the delegate's shaders.
 
-The time of an operator is computed from two networks: one repeats the operator more often than the other, and the
-difference of their times excludes the start of a run and copies to and from the device.
+The time of an operator is computed from two networks: one repeats the operator more often than the other. The
+difference of their times does not include the start of a run and the copies to and from the device.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class _Bench:
             def forward(self, x: torch.Tensor) -> torch.Tensor:
                 for _ in range(count):
                     x = self.step(x)
-                # End with relu, because backends do not claim a partition that only moves data.
+                # End with relu, because a partition that only moves data is not delegated.
                 return torch.relu(x)
 
         backend = edgecore.Backend("vulkan", required=True, force_fp16=fp16)

@@ -25,7 +25,7 @@ class VulkanCompiler:
     Options = VulkanOptions
 
     def partitioner(self, options: VulkanOptions, *, runtime: str) -> Partitioner:
-        """Make the partitioner for the target `runtime`: edgecore, or executorch 1.5 with fewer operators."""
+        """Make the partitioner for the target `runtime`: edgecore, or executorch 1.5, which has fewer operators."""
         return make_partitioner(options.profile(runtime), options.operators, options.min_operators)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:

@@ -11,5 +11,5 @@ from edgecore_vulkan.options import VulkanOptions
 
 
 def vulkan_partitioner(compile_options: Mapping[str, Any] | None = None) -> Partitioner:
-    """Create the Vulkan partitioner, which replaces ExecuTorch's `VulkanPartitioner`, with the given options."""
+    """Create a partitioner with the given options; it replaces ExecuTorch's `VulkanPartitioner`."""
     return VulkanCompiler().partitioner(VulkanOptions(**(compile_options or {})), runtime="executorch-1.5")

@@ -48,7 +48,7 @@ def build_graph(program: ExportedProgram, profile: Profile) -> CallGraph:
 
 
 def _memory(graph: CallGraph, profile: Profile) -> tuple[MemoryNeed, ...]:
-    """Estimate the memory of a delegate: constants and intermediate tensors; staging of inputs and outputs."""
+    """Estimate two sizes: memory of constants and intermediate tensors, and staging memory of inputs and outputs."""
 
     def size(value: TensorValue, dtype: torch.dtype) -> int:
         return value.elements * dtype.itemsize

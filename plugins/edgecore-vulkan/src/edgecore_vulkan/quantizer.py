@@ -1,4 +1,4 @@
-"""The `Quantizer` for torchao's PT2E quantization: it annotates the values that become integers for Vulkan."""
+"""The `Quantizer` for torchao's PT2E quantization: it annotates the values to quantize for Vulkan."""
 
 from __future__ import annotations
 

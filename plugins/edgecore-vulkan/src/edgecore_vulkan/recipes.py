@@ -106,7 +106,7 @@ def quantize_linear_layers(
 
 
 def _integers(matrix: Node, constants: Constants, bits: int, group: int | None) -> tuple[Node, ...]:
-    """Add constants for a matrix: integers, scales, and zero points if a row has one scale; return their nodes."""
+    """Add constants for a matrix (integers, scales, and zero points if rows have one scale); return their nodes."""
     rows = constants.get(matrix)
     count, width = rows.shape
     length = group if group is not None and width % group == 0 else width
@@ -125,7 +125,7 @@ def _rounded(groups: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Ten
 
 
 def _best_scales(groups: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return each weight group's scale: the candidate with the smallest error; some candidates clip large weights."""
+    """Return each weight group's scale: of several candidates, some of which clip large weights, the most exact one."""
     largest = groups.abs().amax(2).clamp(min=SMALLEST_SCALE)
     limit = (1 << (bits - 1)) - 1
     smallest = torch.full_like(largest, torch.inf)

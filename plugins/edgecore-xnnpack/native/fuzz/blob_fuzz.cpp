@@ -1,6 +1,6 @@
 // libFuzzer target: loads any bytes as a delegate blob, prepares and executes it with two sets of shapes, and exports
-// and imports its state. Named data (constants that a .pte file stores outside of the blob) exist in this target for
-// every key of at least 16 bytes, so few blobs fail for a missing key. The mutations know the schema
+// and imports its state. This target has named data (constants that a .pte file stores outside of the blob) for every
+// key of at least 16 bytes, so that few blobs fail because of a missing key. The mutations know the schema
 // (runtime_cpp/fuzz/mutate_file.h).
 //
 //   blob_fuzz CORPUS   the folder CORPUS should first contain blobs of compiled models (tests/fuzz/seeds.py)
@@ -116,8 +116,8 @@ class Session {
     return backend_.instance_create(delegate_, &info, &instance_, nullptr) == EDGECORE_OK;
   }
 
-  // Executes the delegate twice, with the input shapes of the graph, or, if `halve`, with each input dim larger than 1
-  // halved. Returns true if both executions succeed.
+  // Executes the delegate twice with the graph's input shapes. If `halve`, each input dim larger than 1 is halved.
+  // Returns true if both executions succeed.
   bool run(const Graph &graph, bool halve) {
     const size_t count = static_cast<size_t>(backend_.argument_count(delegate_));
     std::vector<edgecore_tensor> tensors(count);
@@ -212,7 +212,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }();
   static edgecore_scope *scope = edgecore_test_scope_new(1);
 
-  // If the blob is refused, returns -1, which keeps the input out of libFuzzer's corpus: a refused blob is a poor seed.
+  // Returns -1 for a refused blob. This keeps it out of libFuzzer's corpus, because it would be a poor seed.
   Session session(&host, scope);
   if (!session.load(data, size)) return -1;
   Graph graph = edgecore::xnnpack::read_blob({data, size}, edgecore::backend::Host(&host, scope));

@@ -5,8 +5,8 @@
 
 namespace edgecore::xnnpack {
 
-// Describes the format of a delegate's blob to the fuzzer: ExecuTorch's header XH00, the flatbuffer, the constants; or
-// a flatbuffer alone.
+// Describes the format of a delegate's blob to the fuzzer: ExecuTorch's header XH00, a flatbuffer and constants, or a
+// flatbuffer alone.
 const fuzz::Kind &blob_kind();
 
 }  // namespace edgecore::xnnpack

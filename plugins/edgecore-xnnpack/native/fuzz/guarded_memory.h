@@ -22,8 +22,8 @@ class GuardedMemory {
     }
   }
 
-  // Returns `bytes` bytes of a slot, aligned to 16 and filled with small numbers. Fewer than `padding` + 16 bytes lie
-  // between their end and the inaccessible page.
+  // Returns `bytes` bytes of a slot, aligned to 16 and filled with small numbers. Between the end of these bytes and
+  // the inaccessible page lie fewer than `padding` + 16 bytes.
   uint8_t *take(size_t slot, uint64_t bytes, uint64_t padding) {
     const uint64_t whole = (bytes + padding + 15) / 16 * 16;
     if (whole > stride_ - kPage) std::abort();

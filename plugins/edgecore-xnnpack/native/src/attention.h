@@ -1,4 +1,5 @@
-// Computes attention of a few query rows over all keys and values of a head, which are read in place, without packing.
+// Computes attention of a few query rows over all keys and values of a head. Reads keys and values in place, without
+// packing.
 #ifndef EDGECORE_XNNPACK_ATTENTION_H_
 #define EDGECORE_XNNPACK_ATTENTION_H_
 
@@ -19,18 +20,18 @@ struct AttentionHead {
   const float *key = nullptr;              // [keys, width]
   const float *value = nullptr;            // [keys, value_width]
   const float *mask[kAttentionRows] = {};  // for each row, numbers to add to its scaled scores; null: none
-  uint64_t mask_step = 1;   // elements from a key's number in a mask row to the next key's; 0: one number for all keys
-  float *output = nullptr;  // [rows, value_width]
+  uint64_t mask_step = 1;                  // stride between adjacent keys in a mask row; 0: all share a number
+  float *output = nullptr;                 // [rows, value_width]
 };
 
-// Returns the size in bytes of an attention kernel's scratch memory, a multiple of 64, to which the memory must be
-// aligned.
+// Returns the size in bytes of an attention kernel's scratch memory, a multiple of 64. The memory must be aligned to 64
+// bytes.
 uint64_t attention_scratch_bytes(uint64_t keys, uint64_t width);
 
 // Computes output = softmax(scale * query * key^T + mask) * value, like ATen: if the mask of a row is -inf everywhere,
-// the output row is 0. Keys after the last key that any row sees have weight 0, so the kernel reads neither them nor
-// their values: the time depends on the used part of a KV cache, not on its capacity. (ATen also reads these values, so
-// its result is NaN if one of them is NaN or infinity.)
+// the output row is 0. Keys after the last unmasked key of all rows have weight 0, so the kernel does not read them or
+// their values. The time thus depends on the used part of a KV cache, not on its capacity. (ATen also reads these
+// values, so its result is NaN if one of them is NaN or infinity.)
 using AttentionKernel = void (*)(const AttentionHead &head, float *scratch);
 
 // Returns the attention kernel for the widest vectors of this processor that XNNPACK may use.

@@ -63,7 +63,7 @@ void read_node(const wire::Node *table, Node *node) {
 }
 
 // Throws if a graph has features of edgecore's own format, but its blob lacks the flatbuffer identifier XE01 of that
-// format. In blobs of other toolchains, the numbers of these node kinds and types may mean something else.
+// format. Other toolchains may give other meanings to the numbers of these node kinds and types.
 void check_no_state(const Graph &graph) {
   const bool has_own = std::any_of(graph.nodes.begin(), graph.nodes.end(), is_own);
   const bool has_positions = std::any_of(graph.values.begin(), graph.values.end(),
@@ -104,7 +104,7 @@ Graph read_blob(edgecore_bytes blob, const backend::Host &host) {
   const auto [flatbuffer, constants] = split(blob);
   const Sources sources = {host, constants};
 
-  // Copy the flatbuffer: the copy is aligned, and other code cannot change it after the verifier has checked it.
+  // Copy the flatbuffer: the copy is aligned, and no other code can change it after its verification.
   if (flatbuffer.size < 8 || flatbuffer.size > FLATBUFFERS_MAX_BUFFER_SIZE) {
     fail(EDGECORE_INVALID_PROGRAM, "the blob's flatbuffer of %llu bytes is too small or too large",
          static_cast<unsigned long long>(flatbuffer.size));

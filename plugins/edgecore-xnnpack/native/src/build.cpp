@@ -10,7 +10,7 @@ namespace edgecore::xnnpack {
 using backend::fail;
 
 // Functions that a patch of this plugin adds to XNNPACK (third_party/patches/13-invoke-nodes.patch). They are weak
-// symbols, because an XNNPACK without the patch (CMake's option XNNPACK_DIR) lacks them.
+// symbols, because an XNNPACK that the CMake option XNNPACK_DIR selects may lack the patch.
 extern "C" {
 __attribute__((weak)) size_t xnn_get_num_nodes(xnn_subgraph_t subgraph);
 __attribute__((weak)) xnn_status xnn_invoke_runtime_nodes(xnn_runtime_t runtime, size_t begin, size_t end);
@@ -69,9 +69,9 @@ void convert_fp16_to_fp32(const void *numbers, uint64_t count, uint8_t *out) {
 }
 
 // Sets `data` to the address of each constant for XNNPACK, and to null for other values. Most constants are used in
-// place, in the blob or the file. A constant is copied if it is misaligned, or if it ends so near the end of its last
-// page that kernels that read past its end could fault. The copy goes to `temporary` if only the packing of weights
-// reads it, otherwise to `permanent`.
+// place, in the blob or the file. A constant is copied if it must be widened to fp32, if it is misaligned, or if it
+// ends near the end of a memory page, where kernels that read past the constant could fault. The copy goes to
+// `temporary` if only the packing of weights reads it, otherwise to `permanent`.
 void provide_constants(const Graph &graph, Copies *temporary, Copies *permanent, std::vector<const void *> *data) {
   std::vector<bool> is_read_by_kernels(graph.values.size());
   for (const Node &node : graph.nodes) {
@@ -126,7 +126,7 @@ std::vector<Step> define(const Graph &graph, const Exposed &exposed, const Runti
     }
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    // Define no value for the product of a convolution with a fused addition: it exists only inside of the kernel.
+    // Define no value for the result of a convolution with a fused addition: it exists only inside the fused kernel.
     if (sums.has(i)) is_used[graph.nodes[i].out[0]] = false;
   }
   std::vector<uint32_t> ids(graph.values.size(), XNN_INVALID_VALUE_ID);
@@ -242,8 +242,8 @@ void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t thr
     if (is_winograd(node))
       data[node.in[1]] = pack_winograd(graph, node, data, runtime->weight_cache, &runtime->weights);
   }
-  // Disable XNNPACK's fusions: a fused node accesses the values of the nodes around it, so values would be used at
-  // other times than ExposedMemory assumes.
+  // Disable XNNPACK's fusions: a fused node also accesses values of the nodes that it replaces, at other times than
+  // ExposedMemory assumes.
   if (runtime->steps.size() > 1) flags |= kNoFusion;
   const std::unique_lock<std::mutex> lock = lock_workspace(runtime->workspace);
   const xnn_weights_cache_t weights = runtime->weight_cache ? runtime->weights.provider() : nullptr;

@@ -29,7 +29,7 @@ struct Step {
 struct Runtime {
   Weights weights;
   bool weight_cache;                     // true: all runtimes share packed weights; false: each runtime packs its own
-  std::shared_ptr<Workspace> workspace;  // memory for intermediate values; null: not shared with other runtimes
+  std::shared_ptr<Workspace> workspace;  // memory for intermediate values; null: each runtime has its own
   Tile tile;  // output rows x columns that a kernel of fp32 layers computes at a time; {}: XNNPACK chooses
   xnn_runtime_t handle = nullptr;
   Sums sums = {};
@@ -38,7 +38,7 @@ struct Runtime {
   std::vector<const void *> constant_data = {};  // address of each constant, by value index; null for other values
   Copies constants = {};
 
-  // Returns true for a node without an XNNPACK operator of its own, because a fused node's operator computes it.
+  // Returns true if a node needs no XNNPACK operator, because the operator of a fused node also computes it.
   bool skips(size_t node) const { return sums.skips(node) || tables.skips(node); }
 
   ~Runtime() {
@@ -47,8 +47,9 @@ struct Runtime {
   }
 };
 
-// Defines a value in XNNPACK, and sets `id` to its id. `external` is the id of an external value, otherwise kNone.
-// `is_written` is true if a node of XNNPACK computes the value. `data` is the address of a constant, otherwise null.
+// Defines a value in XNNPACK, and sets `id` to its id. `external` is the external id of the value, or kNone if it is
+// internal. `is_written` is true if a node of XNNPACK computes the value. `data` is the address of a constant,
+// otherwise null.
 xnn_status define_value(xnn_subgraph_t subgraph, const Value &value, uint32_t external, bool is_written,
                         const void *data, uint32_t *id);
 
@@ -59,8 +60,8 @@ xnn_status define_value(xnn_subgraph_t subgraph, const Value &value, uint32_t ex
 void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t threadpool, uint32_t flags,
                    Runtime *runtime);
 
-// Returns true if the linked XNNPACK can run a range of a graph's nodes. Without this, the delegate cannot compute
-// nodes itself between XNNPACK's nodes.
+// Returns true if the linked XNNPACK can run a range of a graph's nodes. Otherwise the delegate cannot compute nodes
+// itself between XNNPACK's nodes.
 bool runs_parts();
 
 // Runs XNNPACK's nodes with the indices [first, last).

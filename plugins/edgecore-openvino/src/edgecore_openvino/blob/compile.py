@@ -1,7 +1,7 @@
 """`python -m edgecore_openvino.blob.compile FOLDER DEVICE [KEY=VALUE ...]`: compile model.xml to model.blob in FOLDER.
 
-Each model is compiled in a new process. OpenVINO numbers the nodes that it creates from the start of the process, and
-the blob contains these numbers, so in one process equal models would give different blobs.
+Each model is compiled in a new process. OpenVINO counts the nodes that it creates in a process, and a blob contains the
+nodes' numbers. So equal models that are compiled in one process would give different blobs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write and read the blob of a delegate, version 1: a header, then a model and its weights in OpenVINO's format.
+"""Write and read version 1 of a delegate's blob: a header, then a model and its weights in OpenVINO's format.
 
 `native/src/blob.cpp` reads the same format. All numbers are little-endian and have 32 bits:
 
@@ -44,8 +44,8 @@ DTYPES: Mapping[torch.dtype, tuple[int, int]] = {
 class Kind(IntEnum):
     """How a blob holds its model: `PORTABLE` is compiled when the file is loaded, `DEVICE` is compiled for one device.
 
-    `BARE` is a model compiled for the CPU, in a blob without a header, as ExecuTorch's backend writes it. So no header
-    stores the number 2.
+    `BARE` is a model compiled for the CPU, in a blob without a header, as ExecuTorch's backend writes it. No header
+    stores this kind.
     """
 
     PORTABLE = 0

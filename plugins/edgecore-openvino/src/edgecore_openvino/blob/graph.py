@@ -17,14 +17,14 @@ _ARGUMENT = re.compile(r"(?:input|output)_(\d+)")
 
 
 def graph_of(model: bytes) -> BlobGraph:
-    """Return the operators of a model, except constants. An operator's key is its name's last number: `Add_7` -> 7.
+    """Return the operators of a model, except constants; each key is the number in a name, 7 for `Add_7`.
 
     Raises:
         FormatError: The model is damaged.
     """
     try:
-        # Refuse XML document types, whose entities may expand endlessly. Refuse null bytes, because the search for
-        # document types would miss one in UTF-16.
+        # Refuse XML document types, whose entities may expand endlessly. Refuse null bytes, because the search would
+        # miss a document type in UTF-16 text.
         if b"<!" in model or b"\0" in model:
             raise ValueError("it has a document type, or is in UTF-16")
         return _read(ElementTree.fromstring(model))

@@ -69,7 +69,7 @@ class Builder:
         return op
 
     def scores(self, value: Any) -> Any:
-        """Clamp the finite numbers of a value that a softmax reads, directly or in a sum, so that they stay finite."""
+        """Keep scores finite: clamp finite numbers of a value that a softmax reads directly or after an addition."""
         if self.largest is None:
             return value
         is_infinite = self.in_float32(ops.equal(self.in_float32(ops.absolute(value)), number(np.inf)))
@@ -93,7 +93,7 @@ class Builder:
                 pending += sources
 
     def _held(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Clamp the finite numbers of a constant to the model's precision, so that they do not become infinite."""
+        """Clamp the finite numbers of a constant to the range of the model's precision, so that they stay finite."""
         if self.largest is None or not tensor.is_floating_point():
             return tensor
         return torch.where(tensor.isfinite(), tensor.clamp(-self.largest, self.largest), tensor)

@@ -1,4 +1,4 @@
-"""Build weights that the model computes from constants of 8 or 4 bits, which OpenVINO keeps compressed in memory."""
+"""Build weights as computations on 8- or 4-bit constants, which OpenVINO keeps compressed in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def dequantized(integers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | No
         integers: int8 or uint8, any shape.
         scales: float32, with sizes of 1 in dims where integers share a scale.
         zeros: Integral numbers in the shape of `scales`; None for zeros.
-        bits: 4 to store integers in 4 bits if possible, else 8. Integers beyond 4 bits, and rows of odd length, need 8.
+        bits: 8, or 4 to store integers in 4 bits where possible. Integers beyond 4 bits, and rows of odd length, are
+            always stored in 8 bits.
 
     Example:
         A matrix with a scale per row: `dequantized(integers, scales[:, None], None, bits=8)`.

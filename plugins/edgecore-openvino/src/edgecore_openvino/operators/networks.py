@@ -76,14 +76,14 @@ def _attention(b: Builder, node: Node) -> Any:
     query, key, value = (b.value(args[name]) for name in ("query", "key", "value"))
     mask = None if args["attn_mask"] is None else _mask(b, args["attn_mask"])
     scale = None if args["scale"] is None else number(args["scale"])
-    if scale is not None and mask is None:  # OpenVINO's attention accepts a scale only with a mask
+    if scale is not None and mask is None:  # OpenVINO's attention accepts a scale only together with a mask
         mask = number(0)
     result = ops.scaled_dot_product_attention(query, key, value, mask, scale, args["is_causal"])
     return result if args["attn_mask"] is None else _without_masked_rows(b, args["attn_mask"], result)
 
 
 def _mask(b: Builder, node: Node) -> Any:
-    """Return an attention mask, clamped so that its sums with scores stay finite in the model's precision."""
+    """Clamp an attention mask, so that scores + mask stays finite in the model's precision."""
     mask = b.value(node)
     if node.meta["val"].dtype == torch.bool or b.precision == "f32":
         return mask
@@ -93,7 +93,7 @@ def _mask(b: Builder, node: Node) -> Any:
 def _without_masked_rows(b: Builder, mask: Node, result: Any) -> Any:
     """Set the result to zero for queries whose mask hides all keys, as PyTorch does; OpenVINO computes 0 / 0 there.
 
-    A constant mask that hides all keys of no query needs no additional operators.
+    If a constant mask leaves each query a visible key, no operators are added.
     """
     constant = b.partition.constants.get(mask)
     if constant is not None and not has_hidden_rows(constant):
@@ -157,7 +157,7 @@ def _adaptive(b: Builder, node: Node) -> Any:
 
 
 def _only_first(query: NodeQuery) -> str | None:
-    """Refuse an fx node if a result other than its first is read, because only the first is computed."""
+    """Refuse an fx node if any result except the first is read, because only the first is computed."""
     for user in query.node.users:
         if user.args[1] != 0 and user.users:
             return f"result {user.args[1]} is read, but only result 0 is supported"

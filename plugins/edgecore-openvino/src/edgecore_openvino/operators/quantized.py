@@ -1,6 +1,6 @@
 """Lower quantize and dequantize operators to OpenVINO.
 
-OpenVINO replaces a float operator between dequantize and quantize operators by an integer kernel.
+OpenVINO computes a float operator with an integer kernel if it lies between dequantize and quantize operators.
 
 The formulas follow `quantize_per_tensor` in `torch.ao.quantization.fx._decomposed`, and OpenVINO's FakeQuantize-1.
 """
@@ -36,8 +36,8 @@ def _quantize(b: Builder, node: Node) -> Any:
 def _shift(node: Any) -> int:
     """Return the number that is added to a node's integers inside the delegate: 128 for int8, which becomes uint8.
 
-    The represented values do not change, because the zero point is shifted, too. OpenVINO 2026.4 computes wrong results
-    if a convolution reads a concatenation that is quantized to int8: the error of a 1x1 and a 3x3 convolution was as
+    The represented values do not change, because the zero point is shifted, too. If a convolution reads a concatenation
+    that is quantized to int8, OpenVINO 2026.4 computes wrong results: for a 1x1 and a 3x3 convolution, the error was as
     large as the result. With uint8 they are correct. Integers that leave the delegate are not shifted.
     """
     is_int8 = isinstance(node, Node) and node.target is quantized.quantize_per_tensor.default

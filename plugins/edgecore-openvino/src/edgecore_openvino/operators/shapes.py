@@ -63,7 +63,7 @@ def _squeeze(b: Builder, node: Node) -> Any:
 def _expand(b: Builder, node: Node) -> Any:
     """Lower `expand` to a broadcast.
 
-    A symbolic size (-1) becomes 1, which keeps the input's size in OpenVINO's bidirectional broadcasting.
+    A symbolic size (-1) becomes 1, because OpenVINO's bidirectional broadcasting then keeps the input's size.
     """
     return ops.broadcast(
         b.value(node.args[0]), ints([abs(size) for size in _sizes(node)]), broadcast_spec="BIDIRECTIONAL"

@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from edgecore.sdk import LARGEST_SCORE, OperatorRow, PartitionView, reaches_softmax
 
-if TYPE_CHECKING:  # only for annotations: the operator table is also read where onnx is not installed
+if TYPE_CHECKING:  # only for annotations: the operator table must be importable without onnx
     from onnx import NodeProto, TensorProto
 
 _INT4 = (-8, 7)
@@ -43,7 +43,7 @@ class Builder:
         scales: The quantization of values that a DequantizeLinear computes.
         nodes: The ONNX nodes.
         initializers: The constants.
-        owners: ONNX node name -> the partition's node that it belongs to.
+        owners: ONNX node name -> the partition's node for which the ONNX node was added.
         owner: The node that is being translated.
     """
 
@@ -76,7 +76,7 @@ class Builder:
         return name
 
     def weight(self, integers: Any, low: int, high: int) -> str:
-        """Add a constant of integers from `low` to `high`, as INT4 if they fit into 4 bits; return its name."""
+        """Add a constant of integers from `low` to `high`, with dtype INT4 if they fit into 4 bits; return its name."""
         from onnx import TensorProto, helper
 
         if low < _INT4[0] or high > _INT4[1] or integers.dtype != np.int8:
@@ -90,7 +90,7 @@ class Builder:
         return self.array(np.asarray(list(values), np.int64).reshape(len(values)))
 
     def number(self, value: float, like: str = "") -> str:
-        """Add a scalar constant; if the value named `like` is quantized, represent it exactly as a quantized number."""
+        """Add a scalar constant; if the value named `like` is quantized, add an exactly equal quantized constant."""
         scale = self.scales.get(like)
         if scale is None:
             is_mask = self.owner is not None and reaches_softmax(self.owner)
@@ -146,7 +146,7 @@ class Builder:
         return self.dequantize(self.quantize(value, scale), scale)
 
     def between(self, value: str, low: float, high: float, like: str) -> str:
-        """If the value named `like` is quantized, round a value from `low` to `high` to integers and back."""
+        """If the value named `like` is quantized, round a value in [`low`, `high`] to integers and back."""
         scale = self.scales.get(like)
         if scale is None:
             return value
@@ -158,7 +158,7 @@ class Builder:
 
 
 def clamped(mask: torch.Tensor) -> torch.Tensor:
-    """Clamp an attention mask or scores, so that finite elements and their sums stay finite on the NPU."""
+    """Clamp an attention mask or scores, so that finite elements and scores + mask stay finite on the NPU."""
     if not mask.is_floating_point():
         return mask
     return torch.where(mask.isfinite(), mask.clamp(-LARGEST_SCORE, LARGEST_SCORE), mask)

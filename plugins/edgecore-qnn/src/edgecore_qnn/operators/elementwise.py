@@ -44,8 +44,8 @@ def _binary(op_type: str) -> Build:
 def _operands(b: Builder, left: Any, right: Any, is_quantized: bool = True) -> tuple[str, str]:
     """Return the names of two operands; a constant or number is quantized like the computed operand.
 
-    With `is_quantized=False` the constant stays floating-point: a scale that covers a mask's numbers is too coarse for
-    scores.
+    With `is_quantized=False` the constant stays floating-point. Masks need this, because a scale that covers a mask's
+    numbers is too coarse for scores.
     """
     if isinstance(left, Node) and left not in b.partition.constants:
         first = b.value(left)
@@ -93,9 +93,9 @@ def _finite(query: NodeQuery) -> str | None:
 def _tanh_of(b: Builder, value: str) -> Any:
     """Return tanh of a floating-point value.
 
-    The provider fuses a tanh or sigmoid with the layer whose result it reads, which makes the fp16 error 0.7% or 0.4%
-    instead of at most 0.2%. A Clip in between prevents this without changing a result, because tanh(x) is 1 for x >= 5
-    in fp16.
+    The provider fuses a tanh or sigmoid with the layer whose result it reads, which raises the fp16 error from at most
+    0.2% to 0.7% or 0.4%, respectively. A Clip in between prevents this without changing a result, because tanh(x) is 1
+    for x >= 5 in fp16.
     """
     ends = (b.array(end, np.float32) for end in (-_SATURATED, _SATURATED))
     return b.add("Tanh", b.add("Clip", value, *ends))
@@ -124,7 +124,7 @@ def _periodic(op_type: str) -> Build:
 
 
 def _sigmoid(b: Builder, node: Node) -> Any:
-    """Return (1 - tanh(-x / 2)) / 2 unless x is quantized, because the NPU's sigmoid is less exact in fp16.
+    """Return sigmoid(x); unless x is quantized, as (1 - tanh(-x / 2)) / 2, as the NPU's sigmoid is less exact in fp16.
 
     This form never gives a negative result.
     """

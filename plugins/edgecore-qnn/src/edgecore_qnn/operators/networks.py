@@ -17,8 +17,8 @@ aten = torch.ops.aten
 F32 = (torch.float32,)
 _BIAS = np.iinfo(np.int32)
 _MATRIX = 2
-# `_has_wrong_channels` refuses depthwise convolutions whose number of channels is 1 to _WRONG above a multiple of
-# _BLOCK.
+# `_has_wrong_channels` refuses depthwise convolutions whose number of channels exceeds a multiple of _BLOCK by 1 to
+# _WRONG.
 _BLOCK, _WRONG = 32, 4
 
 
@@ -38,8 +38,8 @@ def _convolution(b: Builder, node: Node) -> Any:
 def _bias(b: Builder, args: dict[str, Any], value: str, channels: int) -> list[str]:
     """Return the bias operand of a layer as a list, empty if the layer has no bias.
 
-    The provider adds an int32 bias to integer products, so the bias's scale is the scale of input times of weight.
-    If the weight has a scale per block, the largest scale of each channel is used.
+    The provider adds an int32 bias to integer products, so the scale of the bias is the product of the scales of input
+    and weight. If the weight has a scale per block, the largest scale of each channel is used.
     """
     bias, weight = args["bias"], args["weight"]
     if bias is None:
@@ -55,7 +55,7 @@ def _bias(b: Builder, args: dict[str, Any], value: str, channels: int) -> list[s
     factors = factors.max(1) if factors.ndim > 1 else factors
     scales = (factors * np.float32(scale.scale)).astype(np.float32)
     numbers = b.partition.constants[bias].numpy()
-    # Raise scales that are too small for the integers of the bias to fit into 32 bits.
+    # Raise scales that are too small: the integers of the bias must fit into 32 bits.
     scales = np.maximum(scales, np.float32(np.abs(numbers).max() / _BIAS.max))
     integers = np.clip(np.rint(numbers / scales.astype(np.float64)), _BIAS.min, _BIAS.max).astype(np.int32)
     if len(scales) == 1:
@@ -110,7 +110,7 @@ def _has_wrong_channels(node: Node) -> bool:
 
 
 def _constant_operands(query: NodeQuery, *names: str) -> str | None:
-    """Refuse an fx node if an operand in `names` is not constant; a dequantized constant counts as constant."""
+    """Refuse an fx node if an operand in `names` is neither a constant nor a dequantized constant."""
     for node in query.nodes_of(names):
         source = node.args[0] if _is_dequantize(node) else node
         if not query.is_constant(source):
@@ -199,7 +199,7 @@ def _image(query: NodeQuery) -> str | None:
 
 
 def _only_first(query: NodeQuery) -> str | None:
-    """Refuse an fx node if a result other than its first is read, because only the first is computed."""
+    """Refuse an fx node if any result except the first is read, because only the first is computed."""
     for user in query.node.users:
         if user.args[1] != 0 and user.users:
             return f"result {user.args[1]} is read, but only result 0 is supported"
@@ -230,8 +230,8 @@ def _limited(b: Builder, node: Node, value: str) -> str:
 
     Without the Clip, onnxruntime-qnn 2.7.0 computes wrong results of a matmul that reads a layer norm of 16 rows: the
     error is 1.4 times the largest correct result, for SM8450, SM8550, SM8650 and SM8750. Results are correct with all
-    other tested row counts (4 to 64), with 8-bit integers, and for additions, convolutions, softmax and norms that read
-    a norm.
+    other tested row counts (4 to 64) and with 8-bit integers. They are also correct for additions, convolutions,
+    softmax and norms that read a norm.
     """
     readers = [user for user in node.users if user.target is operator.getitem] or [node]
     scale = result_scale(readers[0])

@@ -1,6 +1,6 @@
 """Lower quantize and dequantize operators to ONNX's QuantizeLinear and DequantizeLinear.
 
-The provider computes an operator between a DequantizeLinear and a QuantizeLinear node in integers.
+The provider computes an operator with integers if it lies between a DequantizeLinear and a QuantizeLinear node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORDS = "uint8, int8, uint16 or int16"
 
 
 def onnx_dtype(dtype: torch.dtype, low: int, high: int) -> str | None:
-    """Return ONNX's name for integers with this dtype and range; None if ONNX has no such type.
+    """Return the name of the ONNX type for integers with this dtype and range; None if ONNX has none.
 
     ExecuTorch's quantizer for QNN stores uint16 as int32 with the range of uint16.
     """
@@ -74,7 +74,7 @@ def limits(node: Node) -> tuple[float, float]:
 def result_scale(node: Node) -> Scale | None:
     """Return the quantization of a node's result; None unless all its readers quantize the result in the same way.
 
-    A clamp between the node and a quantize node is skipped if it changes no representable value, see `is_free`.
+    A clamp between the node and a quantize node is ignored if it changes no representable value (see `is_free`).
     """
     clamps = []
     while len(node.users) == 1 and (user := next(iter(node.users))).target in CLAMPS:
@@ -88,9 +88,9 @@ def result_scale(node: Node) -> Scale | None:
 def is_free(node: Node) -> bool:
     """Return True for a clamp without effect: its limits lie beyond all values that its quantized result represents.
 
-    Limits may lie half a step inside, because the largest integer represents a rounded number. In a program with
-    weights that have a scale per block, no clamp is free: the NPU computes such layers in fp16 without rounding their
-    input to integers, so the integer range does not limit it.
+    Limits may also lie up to half a step inside the range of these values, because the largest integer represents a
+    rounded number. In a program with weights that have a scale per block, no clamp is free: the NPU computes such
+    layers in fp16 without rounding their input to integers, so the integer range does not limit it.
     """
     return _keeps(node, result_scale(node))
 
@@ -106,9 +106,10 @@ def _keeps(clamp: Node, scale: Scale | None) -> bool:
 
 
 def own_scale(clamp: Node, scale: Scale) -> Scale | None:
-    """Return the scale that the provider forces on the operator before a clamp or a chain of clamps, or None.
+    """Return the scale that the provider forces on the operator before one or more clamps; None if it forces none.
 
-    Such an operator's result, even if quantized afterwards, may exceed the integer range of the scale in the model.
+    The result of such an operator may exceed the integer range of the model's scale, even if it is quantized
+    afterwards.
     """
     source = clamp.args[0]
     while isinstance(source, Node) and (source.target in CLAMPS or scale_of(source) is not None):

@@ -1,8 +1,8 @@
 """`python -m edgecore_qnn.provider.child FOLDER`: ask ONNX Runtime's QNN provider about FOLDER/model.onnx.
 
-`FOLDER/request.json` has the task, and options of the provider and session. The task `compile` writes the context
-binary and the EPContext model that refers to it, `dump` the files that the options request. `assign` writes the names
-of the nodes that the provider refuses to `FOLDER/refused.json`.
+`FOLDER/request.json` contains the task and the options of the provider and the session. The task `compile` writes the
+context binary and the EPContext model that refers to it. `dump` writes the files that the options request. `assign`
+writes the names of the nodes that the provider refuses to `FOLDER/refused.json`.
 
 Each request needs a new process, because the provider keeps state: after another graph, it compiles the same graph to
 different bytes, and after another SoC, it may compute in another precision. All output goes to standard error, in
@@ -28,12 +28,12 @@ def main(folder: Path) -> None:
     import onnxruntime_qnn
 
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    if hasattr(signal, "alarm"):  # end this process even if its parent, which enforces the limit, is killed
+    if hasattr(signal, "alarm"):  # end even if the parent, which enforces the time limit, is killed
         signal.alarm(request["seconds"])
     ort.set_default_logger_severity(request["log_severity"])
     name = onnxruntime_qnn.get_ep_name()
-    # A context binary's EPContext node names the provider that wrote it, and only a provider of this name loads it
-    # later.
+    # The EPContext node names the provider that wrote the context binary, and only a provider of the same name can load
+    # it later.
     ort.register_execution_provider_library(name, onnxruntime_qnn.get_library_path())
     devices = [device for device in ort.get_ep_devices() if device.ep_name == name]
     if not devices:

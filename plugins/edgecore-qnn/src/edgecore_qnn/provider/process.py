@@ -36,7 +36,7 @@ _PROFILE = "profile.csv"
 _CACHE_BYTES = 2**30
 _INFO, _VERBOSE = 1, 0  # log severities of ONNX Runtime
 _LINES = 3
-_GRACE = 5  # seconds beyond the parent's time limit after which the child ends itself
+_GRACE = 5  # the child ends itself this many seconds after the parent's time limit
 _NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
 """Environment variable that keeps ONNX Runtime (1.29 and later) from sending events to Microsoft."""
 _COLOR = re.compile(r"\x1b?\[[0-9;]*m")
@@ -62,7 +62,7 @@ class Answer:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the packages needed to compile, by name.
+    """Map each package needed to compile to its version.
 
     Raises:
         CompileError: One of the packages is not installed.
@@ -143,7 +143,7 @@ def dump(model: bytes, soc: Soc, provider_options: Mapping[str, str], folder: Pa
             _run_child(request_folder, soc, seconds)
             for path in sorted(request_folder.iterdir()):
                 if path.suffix in suffixes and path.name != "request.json":
-                    # The provider names its files after the graph, whose name is a hash: rename them.
+                    # Rename the provider's files: they are named after the graph, whose name is a hash.
                     kind = "graph_tensors" if path.stem.endswith("_tensor_log") else "graph"
                     shutil.copy(path, folder / (path.name if path.name == LOG else kind + path.suffix))
 
@@ -253,7 +253,7 @@ def _answer(request_folder: Path, task: Task) -> Answer:
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    """Read the attributes of the EPContext node, which must be the only node of the model that the provider wrote."""
+    """Read the attributes of the EPContext node. It must be the only node of the model that the provider wrote."""
     import onnx
 
     if not path.is_file():
@@ -277,7 +277,7 @@ def _facts(path: Path) -> dict[str, Any]:
 def _refusals(log: str) -> dict[str, str]:
     """Return the provider's messages about refused nodes, by node name.
 
-    The log lists the nodes of a group, such as an operator with its quantizers, and then a message about the group.
+    The log lists the nodes of each group (such as an operator with its quantizers), then a message about the group.
     """
     messages: dict[str, str] = {}
     names: list[str] = []

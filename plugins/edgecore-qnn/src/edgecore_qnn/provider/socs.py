@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Soc:
-    """A SoC with Qualcomm's number and the version of its HTP (Hexagon Tensor Processor)."""
+    """A SoC, with its number at Qualcomm and the version of its HTP (Hexagon Tensor Processor)."""
 
     name: str
     number: int

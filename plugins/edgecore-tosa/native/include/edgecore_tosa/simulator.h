@@ -1,6 +1,6 @@
-// Runs TOSA graphs on the host with Arm's reference model. Its results for integer graphs are the results that every
-// implementation of TOSA must have. Plain C (C99), no dependencies; libedgecore_tosa_simulator.so exports these
-// functions and nothing else, so it can be linked or opened at run time.
+// Runs TOSA graphs on the host with Arm's reference model. For integer graphs, every implementation of TOSA must have
+// the same results as this model. Plain C (C99), no dependencies; libedgecore_tosa_simulator.so exports these functions
+// and nothing else, so it can be linked or opened at run time.
 //
 // A function that can fail returns EDGECORE_TOSA_OK or another code. On failure it writes one sentence with the reason
 // to `error`, unless `error_size` is 0; the text is cut to error_size - 1 bytes and ends with a NUL. A model is used by
@@ -45,12 +45,13 @@ EDGECORE_TOSA_EXPORT int edgecore_tosa_load(const void *graph, size_t size, edge
 // Releases a model; NULL is allowed.
 EDGECORE_TOSA_EXPORT void edgecore_tosa_destroy(edgecore_tosa_model *model);
 
-// Return the number of inputs, or of outputs, of the graph. They have the order of the first block of its first region.
+// Return the number of inputs, or of outputs, of the graph. Their order is the order in the first block of the graph's
+// first region.
 EDGECORE_TOSA_EXPORT size_t edgecore_tosa_input_count(const edgecore_tosa_model *model);
 EDGECORE_TOSA_EXPORT size_t edgecore_tosa_output_count(const edgecore_tosa_model *model);
 
 // Describes an input or output: its DType in the TOSA schema, its shape, which belongs to the model, and the size of
-// its buffer in bytes. In a buffer, each element of BOOL and INT4 has one byte, and each of INT48 eight bytes
+// its buffer in bytes. In a buffer, a BOOL or INT4 element takes one byte, and an INT48 element eight bytes
 // (sign-extended). Fails if `index` is not less than the count.
 EDGECORE_TOSA_EXPORT int edgecore_tosa_input(const edgecore_tosa_model *model, size_t index, uint32_t *dtype,
                                              const int32_t **dims, size_t *rank, size_t *bytes);

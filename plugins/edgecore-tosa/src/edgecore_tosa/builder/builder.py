@@ -42,7 +42,8 @@ class Value:
         order: For each dim of the tensor, the corresponding dim of the model's value.
         quantization: The quantization parameters; None for floating point, booleans and plain integers.
         hidden: Boolean array that broadcasts to the model's value: True for elements that count as minus infinity,
-            whatever the tensor holds; None for no element. Only a softmax may read a value with hidden elements.
+            whatever the tensor holds; None if there are no such elements. Only a softmax may read a value with hidden
+            elements.
     """
 
     tensor: Tensor
@@ -61,11 +62,11 @@ class Value:
         return 0 if self.quantization is None else self.quantization.zero_point
 
     def axis(self, dim: int) -> int:
-        """Return which dim of the tensor holds dim `dim` of the model's value; `dim` may be negative."""
+        """Return the tensor's dim that corresponds to dim `dim` of the model's value; `dim` may be negative."""
         return self.order.index(dim % len(self.order))
 
     def in_order(self, array: Array) -> Array:
-        """Transpose an array that broadcasts to the model's value, so that its dims are in the order of the tensor."""
+        """Transpose an array, which broadcasts to the model's value, to the dim order of the tensor."""
         return array.reshape((1,) * (len(self.order) - array.ndim) + array.shape).transpose(self.order)
 
     def permuted(self, dims: Sequence[int]) -> Value:
@@ -80,8 +81,9 @@ _MAX_FACTOR = 2.0**16
 class Builder:
     """Writes the TOSA operators of a partition, node by node.
 
-    A value keeps the dim order in which its operator computed it. A value is transposed only for operators that need
-    another order (once per order), and for outputs of the partition, so convolutional networks have few transposes.
+    A value keeps the dim order in which its operator computed it. A value is transposed only for outputs of the
+    partition and for operators that need another order, at most once per order. So convolutional networks have few
+    transposes.
 
     Attributes:
         spec: The TOSA profile to write for.
@@ -152,7 +154,7 @@ class Builder:
     def operand(self, name: str) -> Value:
         """Return the value of an argument of the current node that is a tensor, a number or a floating-point constant.
 
-        A number or constant is quantized, to 16 bits with zero point 0, if the result of the current node is quantized.
+        If the result of the current node is quantized, a number or constant is quantized to 16 bits with zero point 0.
         """
         argument = self.argument(name)
         real = self.real_constant(argument)
@@ -161,7 +163,7 @@ class Builder:
         return self.real_operand(real)
 
     def real_operand(self, real: Array) -> Value:
-        """Return floating-point constants as an operand, quantized if the current node's result is quantized."""
+        """Return floating-point constants as an operand: quantized if the current node's result is quantized."""
         order = tuple(range(real.ndim))
         if self.quantization is None:
             return Value(self.constant(real, self.dtype_of_operands), order)
@@ -279,7 +281,7 @@ class Builder:
         return self._transposed[key]
 
     def read(self, value: Value, order: Sequence[int] | None = None) -> Tensor:
-        """Return the tensor of a value, transposed so that its dims are in `order`; None for the model's order."""
+        """Return the tensor of a value, transposed to the dim order `order`; None stands for the model's order."""
         order = tuple(range(len(value.order))) if order is None else tuple(order)
         return self.transpose(value.tensor, [value.order.index(dim) for dim in order])
 
@@ -293,7 +295,7 @@ class Builder:
         return self.emit(Op.RESHAPE, [tensor, self.sizes(shape)], shape, tensor.dtype)
 
     def slice(self, tensor: Tensor, start: Sequence[int], shape: Sequence[int]) -> Tensor:
-        """Return the part of a tensor of shape `shape` that begins at the indices `start`.
+        """Return the part of a tensor that begins at the indices `start` and has the shape `shape`.
 
         If the tensor has more than 4 dims, adjacent dims that the slice does not cut are merged first, because Arm's
         compiler Vela 5.2 crashes on some slices of 5 dims. For example, the slice at [1, 0, 0, 0, 0] of (2, 2, 8, 5, 6)
@@ -345,7 +347,7 @@ class Builder:
         # For INT48, RESCALE's multiplier has only 15 bits; its error of up to 2^-15 is 0.004 steps of the largest int8
         # weight. A RESCALE by a power of two to INT32, then a second one with 31 bits, would be exact. But for a
         # network with such a pair Arm's compiler Vela estimates 3 to 5 times the cycles, because INT32 results go to
-        # memory, and the SQNR only rises by 0.02 of 55 dB.
+        # memory, and the SQNR of 55 dB rises by only 0.02 dB.
         bits = 16 if tensor.dtype == DType.INT48 else 32
         pairs = [multiplier_and_shift(factor, bits) for factor in (scale if isinstance(scale, Sequence) else [scale])]
         multipliers, shifts = (np.array(column) for column in zip(*pairs, strict=True))
@@ -374,8 +376,8 @@ class Builder:
             return Value(tensor, tuple(order))
         factors = [unit / result.step for unit in (scale if isinstance(scale, Sequence) else [scale])]
         # Scale factors above 1 (INT48) or 2**8 (INT32) occur if the calibrated range of a result is only a few steps of
-        # the accumulator, for example if it is always 0. Clamp the accumulators first, because RESCALE's products must
-        # fit into 32 bits before they saturate.
+        # the accumulator, for example if the result is always 0. Clamp the accumulators first, because RESCALE's
+        # products must fit into 32 bits before they saturate.
         if tensor.dtype == DType.INT48 and max(factors) > 1:
             first = [min(factor, 1.0) for factor in factors]
             tensor = self.rescale(tensor, first if isinstance(scale, Sequence) else first[0], DType.INT32)
@@ -389,7 +391,7 @@ class Builder:
         return Value(self.rescale(tensor, scales, result.dtype, 0, result.zero_point), tuple(order), result)
 
     def convert(self, value: Value, quantization: Quantization | None) -> Value:
-        """Convert a value to other quantization parameters; return a value without quantization unchanged."""
+        """Rescale a value to other quantization parameters; return a value that is not quantized unchanged."""
         old = value.quantization
         if quantization is None or old is None or quantization.is_near(old):
             return value

@@ -49,8 +49,8 @@ def table(b: Builder, x: Value, function: Function) -> Value:
     finer = 1.0 if result.dtype == DType.INT16 else float(FRACTION)
     points = np.nan_to_num(points / (result.step / finer), nan=0.0, posinf=1e9, neginf=-1e9)
     outside = np.abs(points) > LIMIT
-    # If only one of two adjacent entries exceeds 16 bits, clipping it would bend the interpolation between them: store
-    # half of each entry, so that more of them fit.
+    # If one of two adjacent entries exceeds 16 bits, clipping it would distort the interpolation between them. Store
+    # half of each entry, so that more entries fit.
     if q.dtype == DType.INT16 and (outside[1:] != outside[:-1]).any():
         points, finer = points / 2, finer / 2
     raw = lookup(b, index, np.rint(points))
@@ -61,8 +61,8 @@ def table(b: Builder, x: Value, function: Function) -> Value:
 def _interpolated(function: Function, q: Quantization) -> Array:
     """Return the entries of the lookup table for a function of an int16 value.
 
-    TABLE interpolates linearly between entries. Each entry is corrected by half of the interpolation error in the
-    middle of the adjacent intervals, so that the error, partly positive and partly negative, is half as large.
+    TABLE interpolates linearly between entries. In the middle of the intervals next to an entry, the error is largest.
+    Correcting the entry by half of it halves the maximum error, which is then partly positive and partly negative.
     """
     halves = np.arange(2 * ENTRIES - 1) * (FRACTION // 2) - 32768
     values = _real(function, q, halves)

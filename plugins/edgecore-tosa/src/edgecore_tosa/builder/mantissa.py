@@ -1,4 +1,4 @@
-"""Compute functions such as 1 / x of positive int32 numbers of any magnitude with integer operators of TOSA."""
+"""Compute functions such as 1 / x with TOSA's integer operators, for positive int32 numbers of any magnitude."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def normalize(b: Builder, x: Tensor) -> Normalized:
 
 
 def of_mantissa(b: Builder, x: Normalized, function: Callable[[Array], Array], bits: int) -> Tensor:
-    """Return function(mantissa of x) * 2**bits as int32, from a lookup table; its magnitude must be below 2**22."""
+    """Return function(mantissa of x) * 2**bits as int32, from a lookup table; |result| must be below 2**22."""
     points = function(0.5 + np.arange(ENTRIES) / (2 * (ENTRIES - 1))) * 2**bits
     return lookup(b, x.mantissa, np.rint(points / FRACTION))
 

@@ -1,4 +1,4 @@
-"""The operator table of TOSA: which operators a TOSA specification (profile and extensions) supports, and when."""
+"""The operator table of TOSA: the operators and constraints of a TOSA specification (profile and extensions)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Row(OperatorRow[Lower]):
     Attributes:
         real: Arguments that may be floating-point constants while the other values are quantized.
         lacks: Returns why a specification lacks the operator; None if all have it.
-        on_u55: Constraints, in words, for Ethos-U55 and U65 if they differ.
+        on_u55: The constraints for Ethos-U55 and U65 in words, if they differ from other targets' constraints.
     """
 
     real: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Query(NodeQuery):
         return super().is_constant(node) or (is_dequantize(node) and super().is_constant(node.args[0]))
 
     def vals(self, except_arguments: Sequence[str] = ()) -> list[tuple[str, Any]]:
-        """List (name for messages, `val`) of an fx node's inputs, and of each result that another node reads."""
+        """List the `val` of each input of an fx node, and of each result that is read, with a name for messages."""
         named = super().vals(except_arguments)
         several = self.node.meta["val"]
         if not isinstance(several, (tuple, list)):
@@ -124,8 +124,9 @@ class TosaTable(OperatorTable[Lower]):
     def inside_only(self, node: Node) -> str | None:
         """Return why a value cannot be an input or output of a partition, or None if it can.
 
-        With only the profile INT, floating-point values cannot. With both profiles, dequantized values cannot, because
-        the partition that reads them would not know their scale; but the program's outputs can be such values.
+        With only the profile INT, floating-point values must stay inside. So must dequantized values with any profile,
+        because the partition that reads them would not know their scale. Dequantized values that are only outputs of
+        the program are allowed.
         """
         if is_dequantize(node) and any(user.op != "output" for user in node.users):
             return "real numbers that stand for integers"
@@ -153,7 +154,7 @@ class TosaTable(OperatorTable[Lower]):
         return {argument for argument in arguments if isinstance(argument, Node)}
 
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
-        """Return why the dtype or quantization of a tensor of an fx node is not supported, or None if all are."""
+        """Return why a tensor of an fx node has an unsupported dtype or quantization, or None if all are supported."""
         assert isinstance(query, Query)
         reason = super().tensor_reason(query, row)
         if reason or is_quantize(query.node) or is_dequantize(query.node):

@@ -7,7 +7,7 @@ from edgecore_tosa.graph.graph import Graph, Tensor
 
 
 def blob_graph(graph: Graph) -> BlobGraph:
-    """Return the operators of a graph, but not its constants, as nodes with the names in `origins.debug_handle_map`.
+    """Return the operators of a graph, without constants, as nodes; `origins.debug_handle_map` uses the same names.
 
     Operators have names only after `Graph.to_bytes`, or in a graph that was read from bytes.
     """

@@ -121,7 +121,7 @@ class Graph:
         self.operators = kept[::-1]
 
     def numbered(self) -> dict[int, Operator]:
-        """Return the operators by their index in the serialized graph, which begins with an operator per constant."""
+        """Map indices in the serialized graph, which begins with an operator per constant, to the operators."""
         return dict(enumerate(self.operators, len(self.constants())))
 
     def to_bytes(self) -> bytes:
@@ -152,7 +152,7 @@ class Graph:
 
     @classmethod
     def from_bytes(cls, data: flat.Buffer) -> Graph:
-        """Read a TOSA graph from a flatbuffer of TOSA 1.x with one region of one block, so without control flow.
+        """Read a TOSA graph from a flatbuffer of TOSA 1.x with one region of one block, that is, without control flow.
 
         Raises:
             FormatError: The bytes are damaged, of another version, or have several regions or blocks.

@@ -11,13 +11,13 @@ from edgecore_tosa.graph.graph import Graph, Operator, Tensor
 
 
 def assign_unwritten(graph: Graph, calls: Sequence[Node], tensors: Mapping[Node, Tensor]) -> None:
-    """Assign each fx node without an operator of its own to operators of other nodes that also compute it.
+    """Assign each fx node for which no operator was written to operators of other nodes that also compute it.
 
     If an operator's result is the node's tensor, the node is assigned to that operator: for example a quantize node to
     the convolution before it. Any other node, such as a dequantize node, is assigned to the operators of its users.
 
     Args:
-        graph: The graph. Each operator names the fx node that it was written for.
+        graph: The graph. `Operator.source` is the fx node for which an operator was written.
         calls: The fx nodes of the partition in execution order.
         tensors: The tensor of each call's result in the TOSA graph.
     """
@@ -43,7 +43,7 @@ WHOLE = 0
 
 
 def debug_handle_map(graph: Graph) -> dict[int | str, tuple[int, ...]]:
-    """Map `Operator.name` to the debug handles of the fx nodes that the operator computes, in the model's order.
+    """Map `Operator.name` to the debug handles of the operator's fx nodes, sorted by position in the model.
 
     `WHOLE` maps to all handles. Call `Graph.to_bytes` first, because it names the operators.
     """

@@ -22,7 +22,7 @@ Real = Callable[[Builder, Tensor], Tensor]
 
 
 def tabulated(b: Builder) -> Value:
-    """Emit a lookup table (TOSA's TABLE) for the node, whose entries the PyTorch operator itself computes."""
+    """Emit a lookup table (TOSA's TABLE) for the node; the PyTorch operator computes the table's entries."""
     node = b.node
     assert node is not None and callable(node.target)
     target, first = node.target, node.all_input_nodes[0]
@@ -36,7 +36,7 @@ def tabulated(b: Builder) -> Value:
 
 
 def _unary(real: Real | None) -> Callable[[Builder], Value]:
-    """Return the function that lowers an operator: to a lookup table if quantized, with `real` in floating point."""
+    """Return the function that lowers an operator: to a lookup table if quantized, otherwise by calling `real`."""
 
     def lower(b: Builder) -> Value:
         assert b.node is not None
@@ -62,7 +62,7 @@ def _multiplied_by(b: Builder, x: Tensor) -> Tensor:
 
 
 def _shifted(op: Op, *, swapped: bool = False) -> Callable[[Builder], Value]:
-    """Return the function that lowers a sum or difference with a number; for int8, it writes a lookup table."""
+    """Return the function that lowers a sum or difference of a tensor and a number; for int8, to a lookup table."""
 
     def lower(b: Builder) -> Value:
         x = b.input()
@@ -78,7 +78,7 @@ def _divided(b: Builder, x: Tensor) -> Tensor:
 
 
 def _power(b: Builder, x: Tensor) -> Tensor:
-    """Emit a power in floating point; exponents 2 and 3 become products, because POW is undefined for negative x."""
+    """Emit a power in floating point; POW is undefined for negative x, so use products for exponents 2 and 3."""
     exponent = b.argument("exponent")
     if exponent in (2, 3):
         square = b.compute(Op.MUL, x, x)
@@ -100,7 +100,7 @@ def _polynomial(b: Builder, x: Tensor, coefficients: Sequence[float]) -> Tensor:
 
 
 def _expm1(b: Builder, x: Tensor) -> Tensor:
-    """Emit e^x - 1 in floating point; near 0, where the subtraction loses digits, use the Taylor series."""
+    """Emit e^x - 1 in floating point. Near 0, the subtraction would lose digits, so use the Taylor series."""
     far = b.compute(Op.SUB, b.compute(Op.EXP, x), 1.0)
     near = b.compute(Op.MUL, x, _polynomial(b, x, [1 / math.factorial(i) for i in range(1, 9)]))
     return b.compute(Op.SELECT, b.compute(Op.GREATER, b.compute(Op.ABS, x), 0.5), far, near)
@@ -136,7 +136,7 @@ def _gelu(b: Builder, x: Tensor) -> Tensor:
 
 
 def _multiplied(b: Builder) -> Value:
-    """Multiply or divide by a number; if the number is positive, only the scale of a quantized value changes."""
+    """Multiply or divide by a number; for a quantized value and a positive number, only the scale changes."""
     assert b.node is not None
     divides = b.node.target is aten.div.Scalar
     number = float(b.argument("other"))
@@ -166,7 +166,7 @@ def _prelu(b: Builder) -> Value:
 def _softshrink(b: Builder) -> Value:
     """Emit a quantized softshrink, x - min(max(x, -lambd), lambd); for int8, it becomes a table.
 
-    A table for int16 interpolates, so it would be inexact where the slope changes.
+    For int16 a table would interpolate, which is inexact where the slope changes.
     """
     bits = 8
     x = b.input()

@@ -56,7 +56,7 @@ def averages(
 
 
 def _pool(b: Builder) -> Value:
-    """Emit average pooling; averaged padding becomes part of the image, since AVG_POOL2D leaves its own padding out."""
+    """Emit average pooling; padding that averages include becomes part of the image: AVG_POOL2D ignores padding."""
     x, divisor = b.input(), b.argument("divisor_override")
     kernel = for_each(b.argument("kernel_size"), 2)
     stride = for_each(b.argument("stride") or kernel, 2)
@@ -67,7 +67,7 @@ def _pool(b: Builder) -> Value:
         extra.append(needed - image.shape[1 + dim] - padding[dim])  # padding needed at the end
     counts = b.argument("count_include_pad") or divisor is not None
     pad = [padding[0], extra[0], padding[1], extra[1]]
-    # Averages include elements that ceil_mode adds beyond the padding only with `divisor_override`.
+    # Elements that ceil_mode adds beyond the padding count in averages only with `divisor_override`.
     if counts:
         inside = [size if divisor else min(size, before) for size, before in zip(extra, padding, strict=True)]
         whole = [(padding[0], max(inside[0], 0)), (padding[1], max(inside[1], 0))]

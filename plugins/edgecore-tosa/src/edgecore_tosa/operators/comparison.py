@@ -69,7 +69,7 @@ def _compared(name: str) -> Lower:
 
 
 def _compared_with_number(name: str) -> Lower:
-    """Return the function that lowers a comparison with a number; for integers, the number becomes an integer limit."""
+    """Return the function that lowers a comparison with a number; if quantized, the number becomes an integer limit."""
 
     def lower(b: Builder) -> Value:
         x, number = _whole(b, b.input()), float(b.argument("other"))
@@ -86,7 +86,7 @@ def _compared_with_number(name: str) -> Lower:
 
 
 def _limit(q: Quantization, number: float, name: str) -> int:
-    """Return the least (or greatest) integer that fulfils a comparison; if none does, a number beyond all values."""
+    """Return the least (or greatest) integer that fulfils a comparison; if none does, a number beyond `q`'s range."""
     integers = np.arange(q.low, q.high + 1)
     reals = (integers - q.zero_point).astype(np.float32) * np.float32(q.step)
     compare: dict[str, Callable[[Any, Any], Any]] = {
@@ -113,7 +113,7 @@ def _where(b: Builder) -> Value:
 
 
 def _extreme(op: Op) -> Lower:
-    """Return the function that lowers an elementwise maximum or minimum, which TOSA has for int32, not for int8."""
+    """Return the function that lowers an elementwise maximum or minimum: TOSA has it for int32, but not for int8."""
 
     def lower(b: Builder) -> Value:
         values = [b.operand("self"), b.operand("other")]

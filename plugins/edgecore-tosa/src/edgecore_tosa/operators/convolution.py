@@ -53,7 +53,7 @@ class Layer:
         bias = self._bias[start:stop]
         if self.output not in (DType.FP32, DType.FP16):
             scales = np.array(self.scales)[start:stop] if len(self.scales) > 1 else np.array(self.scales)
-            bias = np.rint(bias / scales)  # fits: edgecore's pass fit_scales has raised scales that are too small
+            bias = np.rint(bias / scales)  # fits into 32 bits: edgecore's pass fit_scales has raised small scales
         return self._b.constant(bias, self.output)
 
     @property
@@ -148,7 +148,7 @@ def _direct(b: Builder, layer: Layer, image: Tensor, form: _Form, groups: int, s
         "dilation": dilation,
         "acc_type": layer.accumulator,
     }
-    # A depthwise convolution: its filters have the shape (channel * multiplier, 1, H, W).
+    # In a depthwise convolution, the weight has the shape (channels * multiplier, 1, H, W).
     if groups == image.shape[-1] and groups > 1 and len(kernel) == 2:
         filters = layer.weight.reshape(groups, shape[-1] // groups, *kernel).transpose(2, 3, 0, 1)
         inputs = [image, b.constant(filters, layer.weight_dtype), layer.bias(), *layer.zero_points]
@@ -164,7 +164,8 @@ def _by_group(
 ) -> Value:
     """Emit a convolution once per group of channels, and concatenate the results.
 
-    Each result is scaled before the concatenation, because CONCAT does not support INT48, the accumulator of int16.
+    Each result is scaled before the concatenation, because CONCAT does not support INT48, in which products of int16
+    accumulate.
     """
     inside, outside = image.shape[-1] // len(filters), shape[-1] // len(filters)
     order = (0, *range(2, image.rank), 1)
@@ -255,8 +256,8 @@ def _check_transposed(query: Query) -> str | None:
         return "transposed with padding of the kernel's size or more"
     if groups > _MAX_GROUPS:
         return f"transposed with {groups} groups, more than {_MAX_GROUPS}"
-    # With several groups, dim 1 of the weight has the output channels of one group only, so it allows no scale per
-    # index.
+    # With several groups, dim 1 of the weight has only the output channels of one group, so there can be no scale per
+    # index of this dim.
     return symmetric_weight(query, "weight", *([1] if groups == 1 else []))
 
 

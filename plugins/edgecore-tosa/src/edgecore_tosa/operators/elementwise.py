@@ -23,7 +23,7 @@ _HEADROOM = 20
 
 
 def aligned(b: Builder, values: Sequence[Value]) -> tuple[list[Tensor], tuple[int, ...]]:
-    """Bring values to equal rank and dim order by leading dims of size 1 and transposes; return tensors and order.
+    """Give values equal rank and dim order, by leading dims of size 1 and transposes; return tensors and dim order.
 
     The first value of maximum rank that is not constant determines the order.
     """
@@ -88,7 +88,7 @@ def product(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _quotient(b: Builder) -> Value:
-    """Emit a quotient; a constant divisor (as quantized values need) becomes a product with its reciprocal."""
+    """Emit a quotient; a constant divisor, which quantized values require, becomes a product with the reciprocal."""
     divisor = b.real_constant(b.argument("other"))
     if divisor is not None:
         return product(b, b.input(), b.real_operand(1 / divisor))

@@ -46,7 +46,7 @@ def gathered(b: Builder, tensor: Tensor, axis: int, indices: Tensor) -> Tensor:
 
 
 def _taken(b: Builder, x: Value, dim: int, node: Node, *, from_end: bool = False) -> Value:
-    """Gather along a dim of a value by the indices in a node; constant indices in few runs (`runs`) become slices.
+    """Gather along a dim of a value by the indices in a node. If constant indices form few `runs`, emit slices instead.
 
     If `from_end` is true, negative indices count from the end.
     """
@@ -84,7 +84,7 @@ def _indexed(indices: list[Node | None]) -> list[tuple[int, Node]]:
 
 
 def _gather(b: Builder) -> Value:
-    """Gather with a constant index per element: move the dim to the end, and treat all other dims as batches."""
+    """Gather with a constant index per element. The indexed dim is moved to the end, and all other dims are batches."""
     x, dim = b.convert(b.input(), b.quantization), b.argument("dim") % len(b.shape)
     known = b.constant_of(b.argument("index"))
     assert known is not None

@@ -31,7 +31,7 @@ def _mask(b: Builder) -> Value:
 
 
 def _hidden(b: Builder) -> Value:
-    """Set masked elements to minus infinity; in integers, mark them in `hidden`, and the softmax will ignore them."""
+    """Set masked elements to minus infinity; if quantized, mark them in `hidden`, so that the softmax ignores them."""
     x, mask = b.input(), b.constant_of(b.argument("mask"))
     assert mask is not None
     masked = replace(x, hidden=mask.numpy())
@@ -52,7 +52,7 @@ def _selected(b: Builder) -> Value:
 
 
 def _blended(b: Builder) -> Value:
-    """Fill masked integers as x * ~mask + number * mask, because Ethos-U55 and U65 lack SELECT."""
+    """Compute masked_fill of integers as x * ~mask + number * mask, because Ethos-U55 and U65 lack SELECT."""
     x, q, mask = b.convert(b.input(), b.quantization), b.quantization, b.constant_of(b.argument("mask"))
     assert q is not None and mask is not None
     filled = x.in_order(mask.numpy())

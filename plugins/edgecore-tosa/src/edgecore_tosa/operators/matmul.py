@@ -23,7 +23,7 @@ _SUMS = {DType.INT8: DType.INT32, DType.INT16: DType.INT48}
 def _product(b: Builder, left: Value, right: Value) -> Tensor:
     """Emit left @ right as one MATMUL; return its accumulators, [batch, rows, columns].
 
-    If only the left operand is batched, its matrices are stacked into one matrix, and the batch is 1.
+    If only the left operand has several batches, its matrices are stacked into one, so that the batch size is 1.
     """
     x, y = b.read(left), b.read(right)
     batch = 1 if right.shape[:-2].count(1) == len(right.shape) - 2 else prod(left.shape[:-2])

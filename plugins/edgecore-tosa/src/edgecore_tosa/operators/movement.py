@@ -40,8 +40,8 @@ def matched_dims(before: Sequence[int], after: Sequence[int]) -> list[tuple[list
 def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
     """Return a view of a value with the shape `shape`.
 
-    If dims that the view merges are not adjacent in memory, the value is transposed first. Otherwise all dims stay in
-    place: viewing an NHWC image as [N, C, H * W] gives [N, H * W, C] in memory. Dims of size 1 do not matter.
+    If the view merges dims that are not adjacent in memory, the value is transposed first. Otherwise no data moves:
+    viewing an NHWC image as [N, C, H * W] gives [N, H * W, C] in memory. Dims of size 1 do not matter.
     """
     groups = matched_dims(x.shape, shape)
     groups.sort(key=lambda pair: x.order.index(pair[0][0]))
@@ -68,7 +68,7 @@ def tiled(b: Builder, x: Value, counts: Sequence[int]) -> Value:
 
 def reversed_along(b: Builder, tensor: Tensor, axis: int) -> Tensor:
     """Reverse the order of the indices of a tensor along dim `axis`."""
-    # Arm's compiler Vela cannot reverse the last dim on Ethos-U55 and U65, so add a dim of size 1 after it.
+    # For Ethos-U55 and U65, Arm's compiler Vela cannot reverse the last dim, so add a dim of size 1 after it.
     if axis == tensor.rank - 1:
         columns = b.reshape(tensor, (tensor.elements // tensor.shape[axis], tensor.shape[axis], 1))
         return b.reshape(reversed_along(b, columns, 1), tensor.shape)

@@ -128,7 +128,7 @@ def _exact(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, 
 
 
 def _bits(count: int) -> int:
-    """Return how many more bits a sum of `count` numbers may have than the numbers."""
+    """Return how many more bits a sum of `count` numbers may have than one number."""
     return (count - 1).bit_length()
 
 

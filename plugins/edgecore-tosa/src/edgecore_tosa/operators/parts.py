@@ -137,7 +137,7 @@ def _borders(pad: Sequence[int], rank: int) -> list[tuple[int, int]]:
 
 
 def _check_pad(query: NodeQuery) -> str | None:
-    """Return a reason if the padding value is beyond the integers' range, except where a quantize node clamps it."""
+    """Return a reason if the padding value exceeds the integers' range and no quantize node clamps it."""
     assert isinstance(query, Query)
     q, value = query.parameters.of(query.node), query.argument("value")
     if q is None or all(is_quantize(user) for user in query.node.users):

@@ -22,8 +22,8 @@ def _max_pool(b: Builder) -> Value:
     pad, cut = [], []
     for dim in range(2):
         size, needed = image.shape[1 + dim], (b.shape[2 + dim] - 1) * stride[dim] + kernel[dim]
-        # Padding after the last row or column: negative if no window reaches the last rows; with ceil_mode maybe more
-        # than `padding`.
+        # Compute the padding after the last row or column. It is negative if no window reaches the last rows, and may
+        # exceed `padding` with ceil_mode.
         after = needed - size - padding[dim]
         pad += [padding[dim], max(after, 0)]
         cut.append(max(-after, 0))

@@ -45,7 +45,7 @@ def _without(b: Builder, value: Value, dims: list[int]) -> Value:
 
 
 def _total(is_mean: bool) -> Lower:
-    """Return the function that lowers a sum or mean; sums of integers are exact, and rounded once, at the end."""
+    """Return the function that lowers a sum or mean; integer sums are exact, and rounded only at the end."""
 
     def lower(b: Builder) -> Value:
         x = b.input()
@@ -94,7 +94,7 @@ def _check_total(query: NodeQuery) -> str | None:
 
 
 def _values(lower: Lower) -> Lower:
-    """Return the function that lowers a reduction with results (values, indices) whose indices nothing reads."""
+    """Return the function that lowers a reduction that returns (values, indices), of which only the values are read."""
     return lambda b: [cast(Value, lower(b))]
 
 

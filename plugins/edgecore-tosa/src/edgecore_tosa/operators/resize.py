@@ -29,7 +29,7 @@ _FACTORS_OF_U55 = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class Axis:
-    """The rows or columns of TOSA's RESIZE: result index i reads the input at position (i * down + offset) / up.
+    """One axis (rows or columns) of TOSA's RESIZE: result index i reads the input at position (i * down + offset) / up.
 
     Attributes:
         size: Number of rows of the input.
@@ -117,7 +117,8 @@ def _bilinear(b: Builder) -> Value:
     if x.quantization is None:
         return Value(_resized(b, image, ResizeMode.BILINEAR, rows, columns), NHWC)
     if not b.spec.is_u55:
-        # The weights of RESIZE sum up to rows.up * columns.up, so a division by it also restores the zero point.
+        # The weights of RESIZE sum up to rows.up * columns.up, so a division by this product also restores the zero
+        # point.
         sums = _resized(b, image, ResizeMode.BILINEAR, rows, columns)
         tensor = b.rescale(sums, 1 / (rows.up * columns.up), image.dtype)
         return b.convert(Value(tensor, NHWC, x.quantization), b.quantization)
@@ -161,7 +162,7 @@ def _repeated(b: Builder, image: Tensor, rows: int, columns: int) -> Tensor:
 
 
 def _blur_weights(factor: int) -> list[int]:
-    """Return weights that average adjacent pixels of an image of repeated pixels, for a linear interpolation."""
+    """Return the weights for averaging adjacent pixels of an image of repeated pixels, which interpolates linearly."""
     return [1] * factor if factor % 2 else [1, *[2] * (factor - 1), 1]
 
 

@@ -85,7 +85,7 @@ class _Exponentials:
         index = b.rescale(shifted, 1 / factor, DType.INT16)
         points = np.exp((np.arange(ENTRIES) / (ENTRIES - 1) - 1) * reach)
         if reach == width:
-            points[0] = 0.0  # entry 0 is also read for all smaller differences, maybe many: add 0
+            points[0] = 0.0  # entry 0 stands for all smaller differences, maybe many, so it is 0
         curvature = (reach / (ENTRIES - 1)) ** 2 / 16
         wide = lookup(b, index, np.rint(points * (1 - curvature) * 2**15))
         return shift_right(b, wide, 15 + 7 - self.bits)

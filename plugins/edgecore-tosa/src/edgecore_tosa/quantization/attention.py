@@ -74,7 +74,7 @@ def _attention(model: GraphModule, editor: Editor) -> Node | None:
 
 
 def _hidden(model: GraphModule, node: Node, mask: Node | None, rows: int, columns: int) -> torch.Tensor | None:
-    """Return the boolean tensor of scores that a constant mask hides; None if the mask is missing or computed."""
+    """Return a boolean tensor: True for scores that a constant mask hides. None if the mask is missing or computed."""
     if argument(node, "is_causal"):
         return ~torch.ones(rows, columns, dtype=torch.bool).tril()
     tensor = None if mask is None else _tensor(model, mask)
@@ -98,7 +98,7 @@ def _masked_sum(model: GraphModule, editor: Editor, scores: Node, mask: Node) ->
 
 
 def _sum_before_softmax(model: GraphModule, editor: Editor) -> Node | None:
-    """Split a sum with a constant mask into a sum and a masked_fill; None if it hides no element, or a whole row."""
+    """Split a sum with a constant mask into a sum and a masked_fill; None if the mask hides nothing or a whole row."""
     node = editor.origin
     if not node.users or not all(user.target in SOFTMAX for user in node.users):
         return None
@@ -129,7 +129,7 @@ def _sum_with_product(model: GraphModule, editor: Editor) -> Node | None:
 
 
 def _filled(model: GraphModule, editor: Editor) -> Node | None:
-    """Fold the mask of a masked_fill, if it is computed from constants, into one constant."""
+    """If the mask of a masked_fill is computed from constants, replace it by one constant."""
     node = editor.origin
     mask = argument(node, "mask")
     tensor = None if mask.op == "get_attr" else _tensor(model, mask)
@@ -143,7 +143,7 @@ def _tensor(model: GraphModule, node: Node) -> torch.Tensor | None:
     """Return the tensor of a constant, or the result of operators on constants; None for other nodes."""
     needed: set[Node] = set()
     pending = [node]
-    # walk with a loop and a set of visited nodes, not by recursion: networks are deep, and many paths lead to a node
+    # do not recurse, because networks are deep; mark visited nodes, because many paths lead to a node
     while pending:
         source = pending.pop()
         if source in needed:

@@ -2,8 +2,9 @@
 
 Between a dequantize and a quantize node the program computes in floating point, but TOSA in integers. So each
 floating-point value needs quantization parameters, from the dequantize node that makes the value, or from the quantize
-nodes that read it. A value that only a clamp reads has the clamp's parameters, because the operator that computes the
-value can saturate in the same way. Operators that only move data keep the parameters of their input.
+nodes that read it. If only a clamp reads a value, the value has the parameters of the clamp's result, because the
+operator that computes the value can saturate in the same way. Operators that only move data keep the parameters of
+their input.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Parameters:
         return self._known[node]
 
     def _has_integers(self, node: Node) -> bool:
-        """Return True if an fx node can compute with integers: on targets without floats, or for quantized inputs."""
+        """Return True if an fx node can compute with integers: its target has no floats or its inputs are quantized."""
         if self._real_arguments is None or is_dequantize(node):
             return True
         if node.op != "call_function":

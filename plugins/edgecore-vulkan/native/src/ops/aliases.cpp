@@ -9,7 +9,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Returns, for each value, the number of calls, lists and graph outputs that name it.
+// Returns, for each value, how many calls, lists and graph outputs refer to it.
 std::vector<uint32_t> count_uses(const Graph &graph) {
   std::vector<uint32_t> uses(graph.values.size());
   for (const uint32_t number : graph.outputs) ++uses[number];
@@ -35,7 +35,7 @@ void drop_indices(const Graph &graph, const std::vector<uint32_t> &uses, Operato
 
 // Replaces x * sigmoid(x) by silu(x) if nothing else reads the sigmoid, which is then not stored.
 void fuse_silu(Graph *graph, const std::vector<uint32_t> &uses) {
-  std::map<uint32_t, size_t> sigmoids;  // maps a result that only one call reads to the index of its sigmoid call
+  std::map<uint32_t, size_t> sigmoids;  // result of a sigmoid that only one call reads -> index of the sigmoid's call
   std::vector<bool> is_fused(graph->calls.size());
   for (size_t i = 0; i < graph->calls.size(); ++i) {
     OperatorCall &call = graph->calls[i];

@@ -7,7 +7,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Records a comparison of `a` with `number`, or, if `number` is nullptr, with `b`.
+// Records a comparison of `a` with `*number`, or with `b` if `number` is nullptr.
 void compare_with(const Call &call, const std::string &operation, const Tensor &a, const Tensor &b, const Tensor &out,
                   const double *number) {
   if (a.dtype != b.dtype || is_float(out.dtype)) {

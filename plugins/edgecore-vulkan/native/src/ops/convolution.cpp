@@ -40,7 +40,8 @@ Tensor channels_last_temporary(const Call &call, const Images &images, Dtype dty
   return call.temporary(dtype, {images.shape[0], images.shape[2], images.shape[3], images.shape[1]});
 }
 
-// Reads an argument with numbers for height and width; for an image of one line, it has only the number for the width.
+// Reads an argument with numbers for height and width; for images of height 1 (1-d convolutions), the argument has only
+// the number for the width.
 void read_pair(const Call &call, size_t index, bool is_line, int64_t min, int64_t (&out)[2]) {
   const std::array<int64_t, 2> numbers = call.pair(index, min);
   if (is_line && call.integers(index).size() != 1) call.damaged("argument %zu has 2 numbers", index);
@@ -106,7 +107,7 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
   const Access access = access_of(call, "depthwise", target, x, true, w, bias, finish, false);
   // Compute two output lines in a thread if their windows share most input lines, but not on a GPU, where the
   // additional registers cost more than the shared loads save. If the number of lines is odd, the last thread computes
-  // a line too much: with seven lines or more, this costs less than a second shader for single lines.
+  // one line too many: with seven lines or more, this costs less than a second shader for single lines.
   constexpr int64_t kMaxTaps = 25, kManyLines = 7;
   const bool shares_most = 2 * (c.kernel[0] - c.stride[0]) >= c.kernel[0];
   const bool is_pair = access.texels && shares_most && (c.out[0] % 2 == 0 || c.out[0] >= kManyLines) &&
@@ -135,19 +136,20 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   const int64_t steps = x_vectors ? c.in_group / 4 : c.in_group;
   call.check_iterations(c.kernel[0] * (c.kernel[1] * (steps + 1) + 1));
   const int64_t columns = (c.out_channels + 3) / 4;
-  // Let threads share their loads (shuffle) if all outputs of a panel (32 channels) read the same input channels.
+  // Let threads share their loads (shuffle) if all outputs of a panel (32 output channels) read the same input
+  // channels.
   const bool shuffles = (c.groups == 1 || c.out_group % kPanel == 0) && c.out_channels > kPanel / 4;
   const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias, finish, shuffles);
   // Let eight threads (a panel) compute the same pixels, or four if eight would leave half of the threads idle.
   constexpr int64_t kThreads = kPanel / 4;
   const int64_t part = (columns + 3) / 4 % 2 == 1 ? 4 : kThreads;
-  // If rows of pixels are long, let each thread compute twice as many pixels: so it reads weights half as often.
+  // If rows of pixels are long, let each thread compute twice as many pixels, which halves the reads of weights.
   const bool doubles = access.shuffles && part == kThreads && c.out[1] >= 2 * c.neighbours();
   const int64_t neighbours = c.neighbours() * (doubles ? 2 : 1);
   // Unroll the short loops of a network's first layers, which have few input channels.
   constexpr int64_t kShort = 9;
   const bool is_short = access.shuffles && !x_vectors && !c.transposed && c.kernel[1] * c.in_group <= kShort;
-  int64_t threads = c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours);  // threads of one column
+  int64_t threads = c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours);  // threads for one column
   if (access.shuffles) {
     threads = (threads + kThreads / part - 1) / (kThreads / part) * ((columns + part - 1) / part) * kThreads;
   } else {
@@ -181,7 +183,7 @@ void convolve(const Call &call, Finish finish) {
   // Convert the input to the result's dtype if needed; texel buffers convert while they are read.
   if (x.dtype != out.dtype && !(call.prefers_texels(x) && call.prefers_texels(w))) x = call.tensor(0);
 
-  // Copy the input to channels-last if the shader reads vectors of channels. Without vectors it reads any order.
+  // If the shader reads vectors of channels, make a channels-last copy of the input. Otherwise it reads any order.
   const Images in_images(x), out_images(out);
   const bool needs_order = c.needs_order();
   const bool copies = needs_order && !in_images.is_channels_last();

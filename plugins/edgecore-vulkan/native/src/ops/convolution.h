@@ -32,7 +32,7 @@ struct Convolution {
   // Returns true if the shader of this convolution reads only channels-last inputs.
   bool needs_order() const { return is_pointwise() || is_depthwise() || has_vectors(); }
   // Returns the number of adjacent pixels that a thread computes: 7 or 8, whichever wastes fewer pixels at the end of a
-  // row. In a tie, 7, so that all layers for images of 224 pixels use one shader.
+  // row. Prefers 7 in a tie, so that all layers for images of 224 pixels use one shader.
   int64_t neighbours() const {
     if (out[1] == 1) return 1;
     return (out[1] + 6) / 7 * 7 <= (out[1] + 7) / 8 * 8 ? 7 : 8;

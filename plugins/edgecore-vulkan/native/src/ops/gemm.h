@@ -15,19 +15,19 @@ namespace edgecore::vulkan {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-// The most products of 8-bit integers whose sum is always exact in fp32 (up to 2^24): 512 * (2^8 * 2^7) = 2^24.
+// The maximum number of products of 8-bit integers whose sum is exact in fp32 (up to 2^24): 512 * (2^8 * 2^7) = 2^24.
 constexpr int64_t kExactProducts = 512;
 
 // Requantizes an integer layer: converts exact sums of 8-bit products to real numbers, and these to int8.
 struct Requantization {
-  Tensor scales;  // one scale for each column of the weights, as floats in whole vectors.
+  Tensor scales;  // a scale per column of the weights, fp32, padded to whole vectors
   // Push constants: the zero points of input and result, and the bits of the input's scale and of 1 / result scale.
   uint32_t in_zero = 0, out_zero = 0, in_scale = 0, inverse = 0;
 };
 
 // The last step of a layer: each number is clamped to a range (NaN stays NaN), then a tensor of the same shape is
-// added. Only results that are written in whole vectors of four elements can have this step. Integer results have no
-// addend and no upper limit.
+// added. This step is only possible for results that are written in whole vectors of four elements. Integer results
+// have no addend and no upper limit.
 struct Finish {
   double low = -kNoLimit, high = kNoLimit;
   std::optional<Tensor> addend;
@@ -95,7 +95,7 @@ Tensor packed_integer_panels(const Call &call, size_t index, const std::string &
 }
 
 // Returns the bias of `channels` outputs, in fp32 and padded to whole vectors: argument `index`, or zeros if it is
-// absent. The zeros are cached with argument `weight`, the weights.
+// absent. The zeros are cached as a form of the constant in argument `weight`.
 Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channels);
 
 // Records out = finish(x w + bias), where x [m, k] and out [m, n] are row-major, and w [k, n] is in panels.

@@ -10,7 +10,7 @@ namespace {
 
 uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
-// Returns the first argument as an image. Throws unless it has 3 or 4 dims and floats.
+// Returns the first argument as an image. Throws unless it is a float tensor with 3 or 4 dims.
 Tensor image(const Call &call) {
   const Tensor x = call.tensor(0);
   if (x.rank() != 3 && x.rank() != 4) call.unsupported("its input has %zu dims", x.rank());
@@ -25,7 +25,7 @@ Shape resized(const Tensor &x, int64_t height, int64_t width) {
   return shape;
 }
 
-// Appends a tensor's strides of batch, channel, y and x to the push constants.
+// Appends a tensor's strides along batch, channel, y and x to the push constants.
 void push_strides(const Tensor &x, std::vector<uint32_t> *push) {
   Shape strides = x.strides();
   strides.insert(strides.begin(), 4 - strides.size(), 0);
@@ -62,7 +62,8 @@ Window window_of(const Call &call) {
 
 int64_t pooled_size(const Call &call, const Window &window, size_t dim, int64_t size) {
   const int64_t stride = window.stride[dim], padding = window.padding[dim];
-  // Compute the distance that the window can move; with ceil_mode it may leave the padded image by up to stride - 1.
+  // Compute the distance that the window can move; with ceil_mode, the window may extend beyond the padded image by up
+  // to stride - 1.
   const int64_t room =
       size + 2 * padding - window.dilation[dim] * (window.kernel[dim] - 1) - 1 + (window.rounds_up ? stride - 1 : 0);
   if (room < 0) call.damaged("its window is larger than its input");
@@ -103,7 +104,8 @@ float scale_of(const Call &call, int64_t before, int64_t after, const double *fa
   return static_cast<float>(before) / static_cast<float>(after);
 }
 
-// Records the resizing of an image. `factors` is the index of the argument with scale factors; argument 1 has sizes.
+// Records the resizing of an image. `factors` is the index of the argument with scale factors; argument 1 has the
+// output sizes.
 void upsample(const Call &call, const char *mode, size_t factors, bool align_corners) {
   const Tensor x = image(call);
   const int64_t before[2] = {x.size(2), x.size(1)};

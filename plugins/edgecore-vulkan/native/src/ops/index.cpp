@@ -7,8 +7,9 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Records a gather: out[i] = x[i . bases + indices[i . choices] * stride of `dim`], where i is the position of an
-// element and `.` multiplies by strides. `bases` are strides of x, 0 for dims of `out` that only select an index.
+// Records a gather: out[i] = x[i . bases + indices[i . choices] * stride of `dim`], where i is the multi-dimensional
+// index of an element, and `.` is the dot product of i with strides. `bases` are strides of x, 0 for dims of `out` that
+// only select an index.
 void take(const Call &call, const Tensor &out, const Tensor &x, const Shape &bases, size_t dim, const Tensor &indices,
           const Shape &choices) {
   if (is_float(indices.dtype) || x.dtype != out.dtype) {
@@ -18,7 +19,8 @@ void take(const Call &call, const Tensor &out, const Tensor &x, const Shape &bas
   const int64_t stride = x.strides()[dim], size = x.shape[dim];
   if (out.count() != 0 && size == 0) call.damaged("it takes elements of a dim without any");
   Loop loop = make_loop(out, {bases, choices}, {stride % 4 == 0});
-  // Compute single elements if indices vary along the innermost dim: for a vector, the shader loads only one index.
+  // If indices vary along the innermost dim, compute single elements, because the shader loads only one index per
+  // vector.
   if (loop.vectors && (loop.contiguous & 2u) != 0) loop = make_loop(out, {bases, choices}, {false});
   loop.push.push_back(static_cast<uint32_t>(stride));
   loop.push.push_back(static_cast<uint32_t>(size));
@@ -68,7 +70,7 @@ void embedding(Call &call) {
   take_slices(call, table, 0, call.tensor(1));
 }
 
-// Records a repeat: one strided copy per repeated dim, over [dims before it, repetitions, it and the dims after it].
+// Records a repeat: one strided copy per repeated dim d, over [dims before d, repetitions, d and the dims after it].
 void repeat(Call &call) {
   const Tensor x = call.tensor(0);
   const std::vector<int64_t> times = call.integers(1);

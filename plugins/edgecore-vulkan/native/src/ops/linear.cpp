@@ -8,8 +8,8 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Returns the number of rows, of `m`, that a thread of shader gemm computes. With shuffles and a long loop (`is_long`),
-// all threads of a subgroup use the weights that one of them reads, so more rows are better; 14 divides the number of
+// Returns how many of the `m` rows a thread of shader gemm computes. With shuffles and a long loop (`is_long`), all
+// threads of a subgroup use the weights that one of them reads, so more rows are better; 14 divides the number of
 // pixels of typical images. `tuned` is the number that was measured as fastest for m > 8, or 0.
 int64_t rows_of_thread(int64_t m, bool is_long, uint32_t tuned) {
   const auto whole = [m](int64_t rows) { return (m + rows - 1) / rows * rows; };
@@ -33,7 +33,8 @@ Access access_of(const Call &call, const char *shader, const Tensor &out, const 
   access.shuffles = shuffles && access.texels && call.subgroup_size() == kPanel / 4;
   const char *reads = access.shuffles ? "_shuffle" : access.texels ? "_texel" : has_weights ? "_buffer" : "_mixed";
   access.shader = std::string(shader) + "_" + name_of(out.dtype) + reads;
-  // A shader needs a tensor for addend or scales even if it has none: bind the bias, which is not read there.
+  // The shader's bindings for addend and scales need a tensor even if the layer lacks these: bind the bias, which the
+  // shader does not read there.
   access.read = {x, w, bias, last.value_or(bias)};
   if (access.texels) {
     for (Tensor &tensor : access.read) tensor.texel = 4;
@@ -95,7 +96,7 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
                          {groups(n, kTileColumns) * kThreads, groups(m, kThreadsOfColumn * tuning.tiled_rows), 1},
                          {kThreads, 1, 1}, {x_vectors, out_vectors, adds, tuning.tiled_rows});
   }
-  // Use each panel of weights for all rows before the next panel, if a CPU's cache cannot hold all weights.
+  // If a CPU's cache cannot hold all weights, multiply each panel of weights by all rows before the next panel.
   constexpr int64_t kCached = 32 * 1024;
   push.push_back(k * n > kCached);
   push.push_back(adds);
@@ -104,7 +105,7 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
   constexpr int64_t kLong = 32;
   const bool is_long = access.shuffles && k > kLong;
   const int64_t rows = rows_of_thread(m, is_long, tuning.gemm_rows), panels = (n + kPanel - 1) / kPanel;
-  // Use one large shader with an optional addend, which compiles faster than two shaders, with and without an addend.
+  // Use one large shader with an optional addend: it compiles faster than two shaders would.
   const bool may_add = finish.addend.has_value() || (is_long && out_vectors != 0 && is_float(out.dtype));
   const uint32_t vectors = is_long && k % 8 == 0 ? 2 : x_vectors;
   call.dispatch_flat(access.shader, {out}, access.read, std::move(push), (m + rows - 1) / rows * panels * (kPanel / 4),

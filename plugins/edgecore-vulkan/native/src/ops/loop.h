@@ -13,7 +13,7 @@ namespace edgecore::vulkan {
 // Returns a number, clamped to its range, as a push constant: the bits of a float, or an integer for integer tensors.
 uint32_t bits_of(double value, Dtype dtype);
 
-// Returns the operator's name in a call without its namespace and overload: "add" for "aten.add.Tensor".
+// Returns the name of a call's operator, without namespace and overload: "add" for "aten.add.Tensor".
 std::string base_name(const Call &call);
 
 // Returns the shape to which `a` and `b` broadcast. Throws a Failure (damaged blob) if they do not broadcast.
@@ -22,15 +22,17 @@ Shape broadcast(const Call &call, const Shape &a, const Shape &b);
 // Returns the stride of each dim of a result in an operand that broadcasts to it: 0 where the operand is repeated.
 Shape broadcast_strides(const Tensor &operand, size_t rank);
 
-// in_layout returns `x`, or a copy if `layout` orders elements in another way. in_rows does so for the row-major order.
+// in_layout returns `x` if its elements are in the order of `layout`, otherwise a copy in this order. in_rows does the
+// same for row-major order.
 Tensor in_layout(const Call &call, const Tensor &x, Layout layout);
 Tensor in_rows(const Call &call, const Tensor &x);
 
 // A shader's loop over the dims of a result in memory order; dims are merged where all operands allow it.
 struct Loop {
-  // True if a thread computes vectors of four elements, adjacent in memory. Strides count elements, not vectors.
+  // True if a thread computes vectors of four elements that are adjacent in memory. Strides count elements, not
+  // vectors.
   bool vectors = false;
-  // A bit for each operand whose elements vary along the innermost dim (that is, it is not broadcast there).
+  // Bit i is 1 if the elements of operand i vary along the innermost dim, that is, if it is not broadcast there.
   uint32_t contiguous = 0;
   int64_t threads = 0;
   // Push constants: the sizes, then the strides of each operand (kMaxRank numbers each); the index of the outermost

@@ -27,8 +27,8 @@ void check_rows(const Call &call, const Tensor &out) {
     call.unsupported("its result is not row-major");
 }
 
-// Returns true if a shader with shuffles can compute the product: the device has subgroups of eight threads that read
-// each other's values, the product has several rows, and rows of b are whole vectors.
+// Returns true if a shader with shuffles can compute the product: the device has subgroups of eight threads that can
+// read each other's values, the product has several rows, and each row of b consists of whole vectors.
 bool can_shuffle(const Call &call, const Product &product, const Tensor &a, const Tensor &b) {
   const bool texels = call.prefers_texels(a) && call.prefers_texels(b) && call.subgroup_size() == kPanel / 4;
   return texels && product.m > 1 && (product.transposed ? product.k : product.n) % 4 == 0;

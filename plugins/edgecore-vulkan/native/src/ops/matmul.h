@@ -18,7 +18,8 @@ struct Product {
   int64_t inner = 1;
 };
 
-// Records a product. All dtypes are equal; or either `out` or `a` is fp32 and all others are fp16.
+// Records a product. Either all tensors have the same dtype, or one of `out` and `a` is fp32 and all other tensors are
+// fp16.
 void multiply_matrices(const Call &call, const Product &product, const Tensor &a, const Tensor &b, const Tensor &out);
 
 }  // namespace edgecore::vulkan

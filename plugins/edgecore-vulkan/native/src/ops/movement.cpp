@@ -7,7 +7,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Returns the shape of a result from its declared sizes. At most one of them may be -1 (inferred from `elements`).
+// Returns the shape of a result from its declared sizes. At most one size may be -1; it is inferred from `elements`.
 Shape resolved(const Call &call, const std::vector<int64_t> &sizes, int64_t elements) {
   Shape shape = sizes;
   int64_t known = 1;

@@ -9,7 +9,8 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// The weights or biases of a norm. If there are none, `is_present` is false and `tensor` is any tensor to bind.
+// The weights or biases of a norm. If there are none, `is_present` is false, and `tensor` is an arbitrary tensor,
+// because the shader's binding needs one.
 struct Affine {
   bool is_present = false;
   Tensor tensor;

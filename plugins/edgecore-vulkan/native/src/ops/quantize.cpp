@@ -81,8 +81,8 @@ void check_range(const Call &call, size_t first) {
   }
 }
 
-// Dequantizes the first argument. Each `inner` elements share a scale; after `channels` scales, the first scale is used
-// again.
+// Dequantizes the first argument. Every `inner` adjacent elements share a scale; the `channels` scales repeat
+// cyclically.
 void dequantize_channels(const Call &call, const RowParameters &parameters, int64_t inner, int64_t channels) {
   const Tensor x = call.tensor(0);
   const Tensor out = call.output(call.last(), x.shape);

@@ -1,4 +1,4 @@
-// Helpers for the operators that have quantized tensors or parameters of quantization.
+// Helpers for operators on quantized tensors and quantization parameters.
 #ifndef EDGECORE_VULKAN_OPS_QUANTIZED_H_
 #define EDGECORE_VULKAN_OPS_QUANTIZED_H_
 
@@ -9,7 +9,7 @@ namespace edgecore::vulkan {
 // The range of signed 8-bit integers.
 constexpr double kLow = -128, kHigh = 127;
 
-// Convert an integer, or a number as the bits of a float, to a push constant.
+// Convert an integer, or the bits of a float, to a push constant.
 inline uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 uint32_t float_word(double value);
 
@@ -31,7 +31,8 @@ struct RowParameters {
 };
 RowParameters row_parameters(const Call &call, size_t index, int64_t rows);
 
-// Quantizes a row-major tensor with a scale for each `inner` elements. `is_difference`: then subtracts the zero points.
+// Quantizes a row-major tensor with a scale for each `inner` elements. If `is_difference`, subtracts the zero points
+// afterwards.
 void quantize_rows(const Call &call, const Tensor &out, const Tensor &x, const RowParameters &parameters, int64_t inner,
                    double low, double high, bool is_difference);
 

@@ -1,4 +1,4 @@
-// Records softmax, and operators that reduce each row to one number.
+// Records softmax, and reductions of each row to one number.
 #include "ops/operators.h"
 #include "ops/push.h"
 #include "ops/rows.h"

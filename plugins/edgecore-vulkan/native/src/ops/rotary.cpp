@@ -1,4 +1,4 @@
-// Records rotary position embeddings, in calls that only edgecore's compiler writes.
+// Records rotary position embeddings; only edgecore's compiler writes these calls.
 #include "ops/operators.h"
 
 namespace edgecore::vulkan {
@@ -7,7 +7,8 @@ namespace {
 
 constexpr size_t kRank = 4;
 
-// Appends the strides of a table of angles [..., length] along each dim of x: 0 where the table has size 1.
+// Appends the strides of a table of angles [..., length] along each dim of x: the stride is 0 where the table has size
+// 1.
 void add_strides(const Call &call, const Tensor &table, const Tensor &x, int64_t length, std::vector<uint32_t> *push) {
   if (table.rank() < 1 || table.rank() > x.rank() || table.dtype != x.dtype || table.shape.back() != length) {
     call.damaged("a table of angles does not fit its input");

@@ -6,9 +6,9 @@ namespace edgecore::vulkan {
 
 namespace {
 
-constexpr size_t kMaxReduced = 3;  // maximum of reduced dims: a tensor without gaps has at most 3 after merging
-constexpr int64_t kThreads = 64;   // number of threads of a workgroup, as in the shader rows.glsl
-constexpr int64_t kPasses = 4;     // maximum number of a shader's loops over a row, one of them over partial results
+constexpr size_t kMaxReduced = 3;       // maximum number of reduced dims: merging leaves at most 3
+constexpr int64_t kThreads = 64;        // number of threads of a workgroup, as in the shader rows.glsl
+constexpr int64_t kPasses = 4;          // a shader loops over a row at most 4 times, once over partial results
 constexpr int64_t kManyTerms = 32'768;  // rows with at least this many elements are always shared by several threads
 
 // Drops dims of size 1, and merges adjacent dims that are contiguous in memory. Returns one dim if the size is 0.
@@ -33,9 +33,9 @@ int64_t product(const std::vector<Dim> &dims) {
   return result;
 }
 
-// Returns the number of threads that share a row. On a GPU, rows of contiguous terms (`adjacent`) have as many threads
-// as possible, so that adjacent threads read adjacent elements. Otherwise there are only enough threads to keep the
-// device busy: on a CPU, sharing costs more than it gains.
+// Returns the number of threads that share a row. On a GPU, rows of contiguous elements (`adjacent`) have as many
+// threads as possible, so that adjacent threads read adjacent elements. Otherwise there are only enough threads to keep
+// the device busy: on a CPU, sharing costs more than it gains.
 uint32_t lanes_for(const Rows &rows, bool adjacent, bool is_cpu) {
   const int64_t min_terms = is_cpu ? 64 : 4, enough_threads = is_cpu ? 256 : adjacent ? INT64_MAX : 16384;
   uint32_t lanes = 1;
@@ -75,7 +75,7 @@ Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_re
 }
 
 RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows) {
-  // Returns true if whole vectors lie along the innermost dim and all other strides are multiples of 4.
+  // Returns true if the innermost dim consists of whole vectors of 4, and all other strides are multiples of 4.
   const auto fits = [](const std::vector<Dim> &inner, const std::vector<Dim> &others) {
     const auto is_whole = [](const Dim &dim) { return dim.stride % 4 == 0; };
     return inner.back().stride == 1 && inner.back().size % 4 == 0 &&

@@ -34,7 +34,8 @@ Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_re
 // rows.
 enum class RowVectors : uint8_t { kNone, kTerms, kRows };
 
-// Returns how a shader can read the rows in vectors: along rows if `may_use_terms`, else across if `may_use_rows`.
+// Returns how a shader can read the rows in vectors: of 4 elements of a row if `may_use_terms`, else of an element each
+// of 4 rows if `may_use_rows`.
 RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows);
 
 // Adds a dispatch of a shader (variant `kind`) that computes a result for each row. The first of `read` is the input.

@@ -30,7 +30,7 @@ class Costs:
         dispatches: Estimated shader dispatches, mostly one per operator; for some sizes the delegate needs more.
         copies: Calls that copy a tensor to another layout.
         weights: Size of all constants in bytes.
-        staged: Number of input and output tensors; each is copied once between host and device.
+        staged: Number of input and output tensors, each of which is copied once between host and device.
         staged_bytes: Size of the input and output tensors in bytes.
         reordered: Number of input and output tensors that the device also converts to another layout or dtype.
     """
@@ -88,7 +88,7 @@ def _tensor(graph: s.Graph, number: int) -> s.VkTensor | None:
 
 
 def _is_row_major(tensor: s.VkTensor) -> bool:
-    """Return True if elements are in row-major order: channels are not packed, or there is one channel or pixel."""
+    """Return True if elements are in row-major order: channels are not packed, or there is one channel or one pixel."""
     if tensor.memory_layout != s.Layout.CHANNELS_PACKED or len(tensor.dims) not in (3, 4):
         return True
     channels, height, width = tensor.dims[-3:]

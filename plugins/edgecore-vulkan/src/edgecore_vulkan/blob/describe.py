@@ -59,7 +59,7 @@ def graph_of(blob: Buffer) -> BlobGraph:
 
 
 def _variables(graph: s.Graph, number: int) -> list[int]:
-    """Return the ids of the tensors and symbolic sizes that an argument consists of, but not of constants."""
+    """Return the ids of the tensors and symbolic sizes in an argument, except constants."""
     value = graph.values[number].value
     if isinstance(value, s.ValueList):
         # The recursion ends, because `read_graph` has checked that no item of a list is a list.

@@ -38,7 +38,7 @@ def held_dtype(dtype: torch.dtype, profile: Profile) -> torch.dtype:
 
 
 def encode(graph: CallGraph, profile: Profile) -> Encoded:
-    """Write a graph of calls, whose tensors have been assigned to memory, as a blob."""
+    """Write a graph of calls as a blob. Its tensors must have memories already."""
     return _Encoder(graph, profile).run()
 
 

@@ -2,8 +2,8 @@
 
 The header of the blob has 30 bytes, padded to 32: u32 0, "VH00", u16 length of the header, u32 offset and u32 size of
 the flatbuffer, u32 offset and u64 size of the constant data. Flatbuffer and constant data are padded to multiples of 16
-bytes. The constant data is empty: constants are named data of the `.pte`, with the SHA-256 of their bytes as key, so
-that the file stores equal constants once.
+bytes. The constant data is empty: constants are named data of the `.pte`. The key is the SHA-256 of the bytes, so the
+file stores equal constants once.
 """
 
 from __future__ import annotations

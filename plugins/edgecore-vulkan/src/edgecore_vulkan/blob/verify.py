@@ -21,13 +21,13 @@ _LAYOUTS = frozenset(s.Layout)
 
 
 def incompatibilities(graph: s.Graph, named_data: Mapping[str, Any], *, for_executorch: bool) -> list[str]:
-    """List what a delegate would reject: missing constants, unknown operators; storage or layout for executorch 1.5."""
+    """List what a delegate would reject: missing constants, unknown operators and, for executorch 1.5, memories."""
     errors = [
         f"constant {index} is not in the file: no named data {constant.named_key}"
         for index, constant in enumerate(graph.constants)
         if constant.named_key and constant.named_key not in named_data
     ]
-    # Set texture limits that no tensor exceeds, because the real limits depend on the device.
+    # Do not check texture limits, which depend on the device: set limits that no tensor exceeds.
     profile = Profile(is_stock=for_executorch, texture_limits=(2**31, 2**31, 2**31), buffer_limit=2**62)
     values = [_value(entry.value) for entry in graph.values]
     for call in graph.chain:

@@ -31,9 +31,9 @@ class TensorValue:
     Attributes:
         shape: The sizes, with symbolic sizes at their maximum.
         dtype: The dtype in the model, such as int64; the delegate may store the tensor in another dtype.
-        constant: The elements of a constant, or its integers if it has a `weight`; None for other tensors.
+        constant: The elements of a constant (the integers of `weight` if it has one); None for other tensors.
         memory: Storage and layout, which the pass `layout` chooses, unless an operator prepares the constant.
-        memory_object: Number of the memory that tensors of disjoint lifetimes share; negative if not shared.
+        memory_object: Number of the memory, which tensors with disjoint lifetimes may share; negative if not shared.
         weight: Integers and scales of a weight that the model dequantizes; None for other tensors.
         is_exact: True to store float32 as float32 even with `force_fp16`.
         key: Key of a constant in the `.pte`'s named data; empty to derive the key from the content.
@@ -114,7 +114,7 @@ STATES = frozenset({"edgecore.state.default", "edgecore.store.default", "edgecor
 
 
 def has_effect(call: Call) -> bool:
-    """Return True for a call that writes a buffer, and so must stay even if no call reads its result."""
+    """Return True for a call that writes a buffer. It must stay even if no call reads its result."""
     return call.name in STATES and call.name != "edgecore.state.default"
 
 
@@ -131,7 +131,7 @@ class CallGraph:
         return {output: call for call in self.calls for output in call.outputs}
 
     def uses(self) -> Counter[TensorValue]:
-        """Count, for each tensor, the arguments of calls and outputs of the partition that read it."""
+        """Count, for each tensor, how many arguments of calls and outputs of the partition read it."""
         counts: Counter[TensorValue] = Counter(self.outputs)
         for call in self.calls:
             counts.update(call.inputs())

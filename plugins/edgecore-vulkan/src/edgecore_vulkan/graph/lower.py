@@ -18,7 +18,7 @@ from edgecore_vulkan.operators.state import add_states, store_states
 
 
 def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
-    """Lower a partition to operator calls, which have no memories yet and are not yet optimized by passes."""
+    """Lower a partition to operator calls; later, passes optimize them and assign memories to their tensors."""
     part, bounds = PartitionView(program), Bounds(program)
 
     def max_shape(val: Any, node: Node) -> tuple[int, ...]:
@@ -67,7 +67,7 @@ def _finite_in_fp16(b: Builder, value: TensorValue) -> TensorValue:
 
 
 def separate_outputs(graph: CallGraph, dtypes: list[torch.dtype]) -> None:
-    """Copy an output that is also an input, a constant or another output, or whose dtype differs from the model's."""
+    """Copy an output if it is also an input, a constant or another output, or if its dtype differs from the model's."""
     seen: set[TensorValue | SizeValue] = set(graph.inputs)
     for index, (value, dtype) in enumerate(zip(graph.outputs, dtypes, strict=True)):
         if value in seen or value.constant is not None or value.dtype != dtype:

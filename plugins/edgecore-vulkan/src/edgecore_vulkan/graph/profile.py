@@ -48,7 +48,7 @@ class Profile:
 
     @property
     def holds_state(self) -> bool:
-        """True if the delegate can keep mutable buffers: it keeps them in float32, so not with `force_fp16`."""
+        """True if the delegate can keep mutable buffers. It keeps them in float32, so it cannot with `force_fp16`."""
         return not self.is_stock and not self.force_fp16
 
     @property

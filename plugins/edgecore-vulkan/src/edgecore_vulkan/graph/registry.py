@@ -1,7 +1,8 @@
 """List operators of executorch 1.5's Vulkan delegate, with their dtypes, and where tensors may be stored.
 
 A memory is a pair of storage and layout. If an entry has one set of memories for all inputs, all inputs of a call must
-be in the same memory; results with the same set are in that memory, too. `EXTRA` is for edgecore's delegate.
+be in the same memory of this set. Results with the same set are then in that memory, too. `EXTRA` is for edgecore's
+delegate.
 """
 
 from __future__ import annotations
@@ -51,13 +52,13 @@ class Entry:
     Attributes:
         dtypes: Supported dtypes of input tensors; a tuple has a set per argument.
         memories: Supported memories of input tensors, except constants that the operator prepares itself.
-        parameters: Supported memories of the inputs after the first; None: the memories of the first.
+        parameters: Supported memories of the inputs after the first; None: the memories of the first input.
         result_dtypes: Dtypes of results; None: the dtypes of the inputs.
-        result_memories: Supported memories of each result; None: the memories of the inputs. If the sets of inputs and
-            first result are equal, both are in the same memory.
+        result_memories: Supported memories of each result; None: the memories of the inputs. If inputs and first result
+            have equal sets, they are in the same memory.
         resizes: The sizes of tensors may change between runs.
         high_rank: Tensors may have more than 4 dims.
-        prepares: The operator takes constants directly; other operators read them through `et_vk.prepack`.
+        prepares: The operator reads constants directly; other operators need a call of `et_vk.prepack` per constant.
         any_constants: Constants that the operator prepares may exceed the texture limits.
         primary: Index of the argument that must not be a constant if `prepares` is true.
     """
@@ -256,7 +257,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def fits_texture(shape: tuple[int, ...], layout: Layout, limits: tuple[int, int, int]) -> bool:
-    """Return True if a tensor fits into a 3-d texture with `limits` of width, height, and channels times batch."""
+    """Return True if a tensor fits into a 3-d texture; `limits` are its width, height and depth (channels * batch)."""
     if len(shape) > 4:
         return False
     batch, *extents = (1,) * (4 - len(shape)) + shape
@@ -274,7 +275,7 @@ def fits_texture(shape: tuple[int, ...], layout: Layout, limits: tuple[int, int,
 def possible_memories(
     call: Call, profile: Profile, layouts: Set[Layout] = WRITTEN
 ) -> list[tuple[list[TensorValue], Memories]]:
-    """Return groups of a call's tensors that need the same memory (storage, layout), each with its possible memories.
+    """Group the tensors of a call that need the same memory (storage, layout); return each group's possible memories.
 
     Constants that the operator prepares itself are in no group, but limit the possible memories.
     """
@@ -357,7 +358,7 @@ def _memories(call: Call, entry: Entry) -> tuple[Memories, Memories | tuple[Memo
 
 
 def _reduction_memories(call: Call) -> Memories:
-    """Return where a reduction with keepdim may store tensors; if it reduces two inner dims, the third is packed."""
+    """Return the memories for a reduction with keepdim; if it reduces two inner dims, the third must be packed."""
     (source,) = call.inputs()
     rank = len(source.shape)
     dims = call.args[1] if isinstance(call.args[1], list) else [call.args[1]]

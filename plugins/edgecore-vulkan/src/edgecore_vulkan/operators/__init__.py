@@ -77,7 +77,7 @@ class VulkanTable(OperatorTable[Lower]):
         return first.about
 
     def tensor_reason(self, query: NodeQuery, row: Row) -> str | None:
-        """Return why the dtype or size of an fx node's tensor is not supported, or None; inputs may be sizes."""
+        """Return why a tensor of an fx node has an unsupported dtype or size, or None; inputs may be symbolic sizes."""
         assert isinstance(query, Query)
         unread = isinstance(query.node.meta["val"], (tuple, list))
         for name, val in query.vals(except_arguments=row.any_dtype):
@@ -127,7 +127,7 @@ class VulkanTable(OperatorTable[Lower]):
         return None
 
     def _write(self, query: Query) -> list[Call]:
-        """Lower one node as if its computed inputs were inputs of the partition; return the operator calls."""
+        """Lower a single node: its computed inputs become inputs of the partition. Return the operator calls."""
         node = query.node
 
         builder = Builder(self.profile, query.stored, query.shape)

@@ -36,7 +36,7 @@ class Unsupported(Exception):
 
 
 class Query(NodeQuery):
-    """An fx node, with the facts by which the operator table decides if the delegate supports it.
+    """An fx node, with the data by which the operator table decides if the delegate supports the node.
 
     `profile` has the runtime and the options for which the program is compiled.
     """
@@ -52,7 +52,7 @@ class Query(NodeQuery):
         return is_dequantize(node) and all(map(super().is_constant, node.all_input_nodes))
 
     def constant(self, node: Node) -> torch.Tensor:
-        """Return the tensor of a constant node (detached), also of a dequantize node that reads only constants."""
+        """Return the detached tensor of a constant node, or of a dequantize node that reads only constants."""
         tensor = evaluated(node, self.stored)
         return super().constant(node) if tensor is None else tensor
 
@@ -93,7 +93,7 @@ class Builder:
 
     def value(self, node: Any) -> TensorValue:
         """Return the tensor of a node. The first call for a constant creates its tensor."""
-        # In `values`, a constant has no entry until a node reads it, and a dequantized constant has the entry None.
+        # `values` has no entry for a constant until a node reads it, and None for a dequantized constant.
         if self.values.get(node) is None:
             constant = self.constant_of(node)
             assert constant is not None
@@ -127,7 +127,7 @@ class Builder:
         """Return the tensor of a constant that is the weight or bias of a convolution or linear layer.
 
         With `force_fp16`, weights of few elements stay float32 in edgecore's delegate: that costs little, and rounding
-        them causes about half of a network's error. `keep_exact` does so for ExecuTorch's delegate.
+        them causes about half of a network's error. For ExecuTorch's delegate, `keep_exact` does this.
         """
         value = self.constant(tensor)
         value.is_exact = self.profile.force_fp16 and not self.profile.is_stock and _is_few(value)
@@ -136,7 +136,8 @@ class Builder:
     def keep_exact(self, kernel: TensorValue, bias: TensorValue | None) -> None:
         """Keep a convolution's weight of few elements, and its bias, in float32 for ExecuTorch's delegate.
 
-        The delegate's shader supports float32 weights with float16 inputs, but needs weight and bias in the same dtype.
+        The delegate's shader supports float32 weights with float16 inputs, but weight and bias must have the same
+        dtype.
         """
         if not (self.profile.is_stock and self.profile.force_fp16 and _is_few(kernel)):
             return
@@ -199,7 +200,7 @@ class Builder:
             return [self.argument(item) for item in argument]
         if argument is None or isinstance(argument, (bool, int, float, str)):
             return argument
-        return None  # a dtype, layout or device: the output determines the dtype, and the others are not needed
+        return None  # dtypes come from the output; layouts and devices are not needed
 
     def arguments(self, node: Node, **changed: Argument) -> list[Argument]:
         """Return the arguments of a node as arguments of a call, in the schema's order; `changed` replaces some."""
@@ -244,7 +245,7 @@ def image_only(query: NodeQuery) -> str | None:
 
 
 def only_first(query: NodeQuery) -> str | None:
-    """Refuse an fx node if a result other than its first is read."""
+    """Refuse an fx node if any result except the first is read."""
     for user in query.node.users:
         if user.target.__name__ == "getitem" and user.args[1] != 0 and user.users:  # type: ignore[union-attr]
             return f"result {user.args[1]} is read"

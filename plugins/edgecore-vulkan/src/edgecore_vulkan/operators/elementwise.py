@@ -70,7 +70,7 @@ def operands(b: Builder, node: Node) -> tuple[TensorValue, TensorValue]:
 
 
 def _common_dtype(node: Node) -> torch.dtype:
-    """Return the dtype in which a binary operator computes: the result's dtype; for a comparison, the inputs'."""
+    """Return the dtype in which a binary operator computes: the result's dtype; for a comparison, the inputs' dtype."""
     result: torch.dtype = node.meta["val"].dtype
     if result != torch.bool:
         return result
@@ -186,7 +186,7 @@ def _check_maximum(query: Any) -> str | None:
 
 
 def _clamp(low: str, high: str) -> Lower:
-    """Return a function that lowers a clamp in the result's dtype, which is floating-point if a limit is."""
+    """Return a function that lowers a clamp, in the result's dtype: floating-point if a limit is floating-point."""
 
     def lower(b: Builder, node: Node) -> TensorValue:
         args = arguments_by_name(node)
@@ -244,7 +244,7 @@ def _leaky_relu(b: Builder, node: Node) -> TensorValue:
 
 
 def _convert(b: Builder, node: Node) -> TensorValue:
-    """Emit a dtype conversion if the dtype changes; changes of the dim order are left to the layout pass."""
+    """Emit a dtype conversion if the dtype changes; the layout pass handles changes of the dim order."""
     return _converted(b, b.value(node.args[0]), node.meta["val"].dtype)
 
 

@@ -43,7 +43,7 @@ def _linear(b: Builder, node: Node) -> TensorValue:
 def _matrix_linear(
     b: Builder, x: TensorValue, weight: TensorValue, bias: TensorValue | None, output: TensorValue
 ) -> TensorValue:
-    """Emit a linear layer for ExecuTorch's delegate; with computed weights, it becomes a product and a sum."""
+    """Emit a linear layer for ExecuTorch's delegate; if weights are computed, emit a matrix product and a sum."""
     if weight.constant is not None and (bias is None or bias.constant is not None):
         b.call("aten.linear.default", [x, weight, bias], output)
         return output
@@ -93,7 +93,7 @@ def _attention(b: Builder, node: Node) -> TensorValue:
     """Emit attention as `et_vk.sdpa` (query, key, value, added mask or None, scale or None).
 
     ExecuTorch's delegate needs a mask of the scores' shape; edgecore's delegate broadcasts a mask. If several query
-    heads share a key head, their queries become rows of one head.
+    heads share a key head, their queries become additional rows of one query head.
     """
     args = arguments_by_name(node)
     query, key, value = (b.value(args[name]) for name in ("query", "key", "value"))

@@ -30,9 +30,9 @@ def _convert(b: Builder, node: Node) -> TensorValue | None:
 
 
 def _convert_all(b: Builder, node: Node) -> TensorValue:
-    """Emit a quantize or dequantize node with one computed scale as per-row quantization of a tensor of one row.
+    """Emit a quantize or dequantize node with one computed scale as per-row quantization of a single row.
 
-    The tensor is flattened to that row. The integers stay a row, because only dequantize nodes read them.
+    The tensor is flattened to this row. The integers keep this shape, because only dequantize nodes read them.
     """
     args = arguments_by_name(node)
     x, output = b.value(args["input"]), b.result(node)

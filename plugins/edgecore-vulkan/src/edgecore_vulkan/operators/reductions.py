@@ -1,4 +1,4 @@
-"""Lower reductions to calls with keepdim and at most two dims, because ExecuTorch's delegate supports no others."""
+"""Lower reductions to calls with keepdim and at most two dims, as ExecuTorch's delegate requires."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ aten = torch.ops.aten
 
 
 def _reduce(name: str, has_dtype: bool) -> Lower:
-    """Return a function that lowers a reduction to calls with keepdim=True, and to a view unless dims are kept."""
+    """Return a function that lowers a reduction to calls with keepdim=True; without keepdim, a view follows."""
 
     def lower(b: Builder, node: Node) -> TensorValue:
         args = arguments_by_name(node)
@@ -38,7 +38,7 @@ def _reduce(name: str, has_dtype: bool) -> Lower:
 
 
 def _image_dims(x: TensorValue) -> list[int]:
-    """Return the dims of height and width of an image [N, C, H, W]; one call can reduce both if channels are packed."""
+    """Return the dims H and W of an image [N, C, H, W]. One call can reduce both if channels are packed."""
     return [2, 3] if len(x.shape) == 4 else []
 
 

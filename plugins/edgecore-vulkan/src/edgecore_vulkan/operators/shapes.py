@@ -222,7 +222,7 @@ def _along_dim(b: Builder, node: Node) -> TensorValue:
 
 
 def _index(b: Builder, node: Node) -> TensorValue:
-    """Emit an indexing along one dim as index_select by the flattened indices, then a view for their shape."""
+    """Emit indexing along one dim as index_select by flattened indices, then a view that restores their shape."""
     x, output = b.value(node.args[0]), b.result(node)
     dim, source = _only_index(node)
     indices = b.value(source)

@@ -1,4 +1,4 @@
-"""Support mutable buffers that the delegate keeps, such as KV caches: declare, update and store them by calls."""
+"""Support mutable buffers that the delegate keeps, such as KV caches: emit calls that declare, update or store them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MAX_RANK = 6
 def can_hold(buffer: MutableBuffer) -> bool:
     """Return True if the delegate can keep a mutable buffer.
 
-    If rows of the buffer are updated in place, no other node may read its old content. Otherwise the new content is
-    computed as a separate tensor, and copied into the buffer at the end of a run.
+    If rows of the buffer are updated in place, no other node may read its old content. A buffer that is not updated in
+    place gets its new content from a separate tensor, at the end of a run.
     """
     tensor = buffer.initial
     if tensor.dtype not in FLOAT or not tensor.is_contiguous() or not 1 <= tensor.dim() <= _MAX_RANK:
@@ -34,17 +34,18 @@ def is_update(node: Node) -> bool:
 
 
 def add_states(b: Builder, buffers: list[MutableBuffer]) -> list[tuple[TensorValue, Node]]:
-    """Emit a call `edgecore.state` (name, initial content) that declares each mutable buffer of a partition.
+    """Declare each mutable buffer of a partition by a call `edgecore.state` (name, initial content).
 
     Returns:
-        The buffers that `store_states` writes at the end, each with the node of its new content. Other calls read
-        copies of these buffers, because an output or another buffer may need the old content at the end of the run.
+        The buffers that `store_states` writes at the end, each with the node that computes its new content. Other calls
+        read copies of these buffers, because an output or another buffer may need the old content at the end of the
+        run.
     """
     stored = []
     for buffer in buffers:
         tensor = buffer.initial.detach()
         initial = b.constant(tensor)
-        # The buffer's name as the key of the constant lets a .ptd file replace the initial content.
+        # Use the buffer's name as the constant's key, so that a .ptd file can replace the initial content.
         initial.key = buffer.name
         state = TensorValue(tuple(tensor.shape), tensor.dtype)
         b.call("edgecore.state.default", [buffer.name, initial], state)
@@ -56,7 +57,7 @@ def add_states(b: Builder, buffers: list[MutableBuffer]) -> list[tuple[TensorVal
 
 
 def store_states(b: Builder, stored: list[tuple[TensorValue, Node]]) -> None:
-    """Emit the calls (buffer, content) that copy new contents into buffers that are not updated in place."""
+    """For each buffer that is not updated in place, emit a call (buffer, content) that copies its new content."""
     for state, update in stored:
         b.call("edgecore.store.default", [state, b.value(update)], state.like())
 
@@ -69,7 +70,7 @@ def _only_index(node: Node) -> tuple[int, Any] | None:
 
 
 def _update(b: Builder, node: Node) -> TensorValue:
-    """Emit an `index_put` of a buffer as a call (buffer, positions, rows, dim), whose result is the buffer."""
+    """Emit an `index_put` into a buffer as a call (buffer, positions, rows, dim), which returns the buffer."""
     indexed = _only_index(node)
     assert indexed is not None
     dim, index = indexed

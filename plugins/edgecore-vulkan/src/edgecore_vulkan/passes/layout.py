@@ -1,8 +1,8 @@
 """Choose storage and layout of each tensor, and insert copies for calls that need a different memory.
 
 Convolutions, pooling and resizing need packed channels (NHWC in edgecore's delegate), matrix products and norms packed
-rows. For other operators, the memory with the fewest copied elements is chosen: the memory of their inputs; if no input
-has a memory yet, the memory that readers of the results need.
+rows. Other operators use the memory for which the fewest elements are copied, usually the memory of their inputs. If no
+input has a memory yet, they use the memory that readers of the results need.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ _APART = STATES | {"et_vk.prepack.default"}
 
 
 def last_uses(graph: CallGraph) -> dict[TensorValue, int]:
-    """Map each tensor to the index of the last call that reads it; outputs live until after the last call."""
+    """Map each tensor to the index of the last call that reads it; outputs stay live until the end."""
     last: dict[TensorValue, int] = {}
     for index, call in enumerate(graph.calls):
         for value in (*call.inputs(), *call.outputs):
@@ -20,7 +20,7 @@ def last_uses(graph: CallGraph) -> dict[TensorValue, int]:
 
 
 def assign_memory_objects(graph: CallGraph) -> None:
-    """Give each tensor the number of a memory: a free one of equal dtype and layout and closest size, or a new one.
+    """Give each tensor a memory number: the free memory of its dtype and layout with the closest size, or a new one.
 
     Constants, symbolic sizes, and results of calls in `_APART` get no number. All results of a call that returns a list
     occupy memory from that call on.
@@ -61,7 +61,7 @@ def assign_memory_objects(graph: CallGraph) -> None:
 
 
 def peak_bytes(graph: CallGraph, bytes_of: dict[TensorValue, int]) -> int:
-    """Return the greatest number of bytes of tensors that are live at the same time, without constants."""
+    """Return the maximum total size in bytes of tensors, except constants, that are live at the same time."""
     last = last_uses(graph)
     prepared = {output for call in graph.calls if call.name in _APART for output in call.outputs}
     live = peak = sum(bytes_of[value] for value in graph.inputs if isinstance(value, TensorValue))

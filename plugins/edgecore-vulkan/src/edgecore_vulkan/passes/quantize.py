@@ -33,7 +33,7 @@ Producers = dict[TensorValue | SizeValue, Call]
 
 
 def weight_problem(weight: IntegerWeight | None, profile: Profile) -> str | None:
-    """Return why no operator of the delegate supports a linear layer's integer weight, or None if one does."""
+    """Return why no operator of the delegate supports the integer weight of a linear layer; None if one does."""
     if weight is None:
         return "weights with zero points, or of another type than int8"
     if weight.axis != 0:
@@ -73,7 +73,7 @@ class _Parameters:
         return cls(float(call.args[1]), int(call.args[2]))
 
     def implies(self, low: float | None, high: float | None) -> bool:
-        """Return True if the int8 range already clamps to [low, high], up to rounding: a clamp changes nothing."""
+        """Return True if a clamp to [low, high] has no effect (up to rounding), as the int8 range lies within it."""
         smallest, largest = (-128 - self.zero_point) * self.scale, (127 - self.zero_point) * self.scale
         return (low is None or smallest >= low) and (high is None or largest <= high * (1 + 1e-6))
 
@@ -103,7 +103,7 @@ class _Fusion:
         self.graph.calls = self.calls
 
     def _needed(self) -> set[Call]:
-        """Return the calls whose results are still read; calls that fusion replaced must not keep their weights."""
+        """Return the calls whose results are still read: weights of calls that fusion has replaced must not be kept."""
         read: set[Any] = set(self.graph.outputs)
         calls: set[Call] = set()
         for call in reversed(self.graph.calls):
@@ -239,7 +239,7 @@ class _Fusion:
             self.calls.append(Call(_ADD, [call.output, bias, 1], [output], call.nodes))
 
     def _quantized_rows(self, x: TensorValue) -> list[TensorValue] | None:
-        """Return (rows, scales, zero points) if `x` is dequantized from rows quantized at run time; otherwise None."""
+        """Return (rows, scales, zero points) if `x` dequantizes rows that are quantized at run time; None otherwise."""
         view = self.producers.get(x)
         is_flattened = view is not None and view.name == _VIEW
         end = self.producers.get(view.args[0]) if is_flattened and view is not None else view

@@ -1,4 +1,4 @@
-"""Fuse the calls of a rotary position embedding into one call of edgecore's delegate, for two forms of embeddings.
+"""Fuse the calls of a rotary position embedding, in one of two forms, into one call of edgecore's delegate.
 
 The form with halves: `x * cos + cat([-second half of x, first half of x]) * sin`. The form with pairs: even elements
 `a` and odd elements `b` of a row become `a * cos - b * sin` and `a * sin + b * cos`.

@@ -40,7 +40,7 @@ class Storage(IntEnum):
 
 
 class Layout(IntEnum):
-    """Orders of a tensor's elements, named after the packed dim: four adjacent indices of it form a vector."""
+    """Orders of a tensor's elements, named after the packed dim: four adjacent indices of this dim form a vector."""
 
     WIDTH_PACKED = 0
     HEIGHT_PACKED = 1
