@@ -54,7 +54,7 @@ class AllocationCheck {
     const fb::EValue &value = value_at(index);
     const fb::Tensor *tensor = value.val_as_Tensor();
     if (tensor == nullptr) {
-      mark(index);  // check the list's entries only once
+      mark(index);  // the entries of this list need no second check
       if (const fb::TensorList *list = value.val_as_TensorList()) return check_all(list->items());
       const fb::OptionalTensorList *list = value.val_as_OptionalTensorList();
       return list == nullptr ? Status() : check_all(list->items());

@@ -144,7 +144,7 @@ void DeviceUses::note_update(const Instruction &instruction, uint32_t pc) {
   state.update = pc;
   state.content = static_cast<uint32_t>(instruction.args[1]);
   ValueUse &content = note(state.content, pc, false);
-  // if one value is the new content of several mutable buffers, only one of these could swap memory with it
+  // only one mutable buffer can swap memory with a value, but this one is the new content of several
   if (content.update != kNoUse) content.several = true;
   content.update = pc;
   content.is_fresh_at_update = content.is_fresh;
@@ -170,7 +170,7 @@ bool DeviceUses::has_alias(size_t value) const {
   const bool is_state = method_.bindings.tensor_of[value]->state != nullptr;
   for (size_t i = 0; i < uses_.size(); ++i) {
     if (i == value || !is_planned(i) || !overlap(i, value)) continue;
-    // other methods may use value `i`, a mutable buffer
+    // value `i` is a mutable buffer, which other methods may use
     if (method_.bindings.tensor_of[i]->state != nullptr) return true;
     if (uses_[i].last != kNoUse && (is_state || !uses_[i].written_first)) return true;
   }

@@ -144,7 +144,7 @@ bool CacheFolder::read_secret() {
   return file.number >= 0 && bytes == sizeof(secret_) && read(file.number, &secret_, bytes) == sizeof(secret_);
 }
 
-// Creates the file "key" with a random secret, which is part of the hash that names files. Holds the folder's lock
+// Creates the file "key" with a random secret, the key of the hash that names the other files. Holds the folder's lock
 // meanwhile: if several processes miss the file at the same time, the first creates it, and all use its secret. On a
 // file system without locks they may use different secrets; then each process finds only files that were written with
 // its own secret, and packs all other weights.

@@ -3,7 +3,7 @@
 // FOLDER/key holds a secret, the key of the hash that names the files: without the secret no other user can craft
 // weights with the same hash. FOLDER/IDENTITY.packed is a header followed by the packed weights; a file gets this name
 // only once it is complete. A file that fails its checks is treated as missing, and replaced. FOLDER/IDENTITY.measured
-// has, in the same format, a number that was measured on this processor.
+// has the same format and stores the result of a speed measurement on this processor.
 #ifndef EDGECORE_XNNPACK_CACHE_FOLDER_H_
 #define EDGECORE_XNNPACK_CACHE_FOLDER_H_
 

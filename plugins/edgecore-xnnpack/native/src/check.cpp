@@ -207,8 +207,8 @@ uint64_t times(uint64_t a, uint64_t b) {
 constexpr uint64_t kTileRows = 16, kTileColumns = 64, kInputBytes = 64;
 
 // Returns an upper bound in bytes of XNNPACK's indirection buffer (its table of input addresses) for a node with a
-// window. A transposed convolution has a separate table, rounded up to whole tiles, for each remainder of the output
-// column modulo the stride.
+// window. A transposed convolution has a separate table for each remainder of the output column modulo the stride. Each
+// table is rounded up to whole tiles.
 uint64_t table_bytes(const Node &node, const Shape &output) {
   const Window &w = node.window;
   const uint64_t window = static_cast<uint64_t>(w.height) * w.width;
@@ -219,9 +219,9 @@ uint64_t table_bytes(const Node &node, const Shape &output) {
   return times(times(positions, window), sizeof(void *));
 }
 
-// Returns an upper bound in bytes of the operand that XNNPACK packs, at load or in each run; 0 if it packs none. For a
-// transposed convolution, XNNPACK packs a part of the filter, and all biases, for each remainder of the output position
-// modulo the stride.
+// Returns an upper bound in bytes of the operand that XNNPACK packs, at load or in each run; 0 if it packs none.
+// XNNPACK packs a transposed convolution once for each remainder of the output position modulo the stride: each time a
+// part of the filter, and all biases.
 uint64_t packed_bytes(const Graph &graph, const Node &node, const Shape *shapes) {
   if (is_own(node) || node.input_count < 2 || node.in[1] == kNone) return 0;
   const Shape &filter = shapes[node.in[1]];

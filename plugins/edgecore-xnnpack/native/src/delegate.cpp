@@ -1,8 +1,8 @@
 // The XNNPACK backend for edgecore's runtime, built on the C++ interface edgecore/backend.hpp.
 //
-// The class Driver initializes XNNPACK for the process, Program holds the load options of a .pte file, Delegate a
-// checked graph, and Instance an XNNPACK runtime with its workspace and threads. All instances of the process share
-// packed weights.
+// The class Driver initializes XNNPACK for the process, Program holds the load options of a .pte file, Delegate holds a
+// checked graph, and Instance holds an XNNPACK runtime with its workspace and threads. All instances of the process
+// share packed weights.
 #include <xnnpack.h>
 
 #include <algorithm>
@@ -43,9 +43,9 @@ using backend::Host;
 using backend::Memory;
 
 constexpr uint64_t kAlignment = 16;
-// The placeholder address of the first argument, which XNNPACK gets until the real addresses are known. No 64-bit
-// process has memory at this address: x86 processors refuse it as non-canonical, and on Arm it belongs to the kernel,
-// even if the processor ignores the top byte (the tag).
+// XNNPACK gets this placeholder as the address of the first argument until the real address is known. No 64-bit process
+// has memory at this address: x86 processors refuse it as non-canonical, and on Arm it belongs to the kernel, even if
+// the processor ignores the top byte (the tag).
 constexpr uintptr_t kPlaceholders = sizeof(uintptr_t) == 8 ? static_cast<uintptr_t>(0x0180'0000'0000'0000) : kAlignment;
 
 // Initializes XNNPACK once in the process. If the first call fails, it and every later call throw the same Failure.
@@ -324,7 +324,7 @@ class Instance {
     if (failed) fail(EDGECORE_NOT_SUPPORTED, "XNNPACK refused the shapes: %s", status_name(status));
   }
 
-  // Returns the index in Graph::values of the value that XNNPACK's external value `external` stands for.
+  // Maps an external value of XNNPACK to the index of the same value in Graph::values.
   uint32_t value_of(const xnn_external_value &external) const {
     const size_t arguments = graph_.externals.size();
     return external.id < arguments ? graph_.externals[external.id] : exposed_[external.id - arguments];
@@ -416,7 +416,7 @@ uint64_t try_kernels(char *text, uint64_t size) noexcept {
 }
 
 // Tells how this processor would compute convolutions with the default options, directly or by Winograd's algorithm.
-// The first line sums up all convolutions; a line for each follows. `sizes` has the numbers of `count`
+// The first line sums up all convolutions; a line for each follows. `sizes` is a flat array with the fields of `count`
 // ConvolutionSizes. Stores at most `size` bytes of the lines in `text`, and returns the size of all lines.
 uint64_t describe_forms(const uint64_t *sizes, uint64_t count, char *text, uint64_t size) noexcept {
   std::string lines;

@@ -109,12 +109,12 @@ struct Node {
   std::array<uint32_t, 2> out = {kNone, kNone};
   uint32_t flags = 0;
   float min = 0, max = 0;  // output range, to which results are clamped; infinite if the node has none
-  float number = 0;        // alpha, slope, padding value
+  float number = 0;        // alpha of an ELU, slope of a leaky ReLU, or padding value
   Window window;
   uint32_t groups = 0, group_inputs = 0, group_outputs = 0;
   uint32_t axis = 0;
-  // Numbers whose meaning depends on the kind of node: permutation of a transpose, new shape, offsets of a slice,
-  // padding before, new image size.
+  // Numbers whose meaning depends on the kind of node: the permutation of a transpose, the new shape of a reshape, the
+  // offsets of a slice, the padding before each dim, or the new image size of a resize.
   Shape first;
   Shape second;  // depends on the kind of node: sizes of a slice, or padding after each dim
 };

@@ -21,7 +21,7 @@ using backend::fail;
 
 namespace {
 
-constexpr uint32_t kOwnUarch = UINT32_MAX;  // in Hardware::uarch: this processor's own microarchitecture
+constexpr uint32_t kOwnUarch = UINT32_MAX;  // value of Hardware::uarch for this processor's own microarchitecture
 
 #if defined(__x86_64__) || defined(__i386__)
 

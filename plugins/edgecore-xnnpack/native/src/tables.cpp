@@ -54,7 +54,8 @@ std::vector<bool> nodes_of_table(const Graph &graph, size_t end, uint32_t source
   return is_in_table;
 }
 
-// Runs the nodes between the value `source` and the node `end` on all 256 bytes, and returns the 256 results.
+// Runs the nodes between the value `source` and the node `end` for each of the 256 bytes that `source` can be, and
+// returns the 256 results.
 Tables::Bytes compute_table(const Graph &graph, const std::vector<const void *> &data, size_t end, uint32_t source) {
   const uint32_t result = graph.nodes[end].out[0];
   xnn_subgraph_t subgraph = nullptr;

@@ -1,4 +1,4 @@
-"""Describe a blob as text, and as a graph: arguments and nodes with the shapes of their inputs and outputs."""
+"""Describe a blob's arguments and nodes, with the shapes of inputs and outputs, as text or as a graph."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Encoded:
         blob: The bytes.
         named_data: The constants, by key.
         handles: Maps a node's index in the blob to the debug handles of model nodes.
-        dim_orders: Maps the index of each node whose output is not in ATen's order of dims to its order of dims.
+        dim_orders: Dim orders of node outputs by node index; only outputs that are not in ATen's order have an entry.
     """
 
     blob: bytes

@@ -53,11 +53,11 @@ class Lowering:
     Attributes:
         subgraph: The XNNPACK operations that have been emitted so far.
         node: The fx node that is being lowered.
-        sizes: The sample of the symbolic sizes that this lowering uses, see `symbolic_shapes.py`.
+        sizes: The numbers that this lowering uses for the symbolic sizes, see `symbolic_shapes.py`.
     """
 
     def __init__(self, constants: Constants, sizes: Sizes, arrays: dict[Any, Any] | None = None) -> None:
-        """Start with an empty subgraph; lowerings may share `arrays`, a cache of contiguous copies of weights."""
+        """Start with an empty subgraph; `arrays` is a cache of contiguous weights that lowerings may share."""
         self.subgraph = Subgraph()
         self.node: Node
         self.sizes = sizes
@@ -225,7 +225,7 @@ class Lowering:
         return self._tensors.get(node)
 
     def array(self, node: Any) -> Array | None:
-        """Return a constant node as a float32 array; None if the node is computed at run time."""
+        """Return the value of a constant node as a float32 array; None if the node is computed at run time."""
         tensor = self.tensor(node)
         return None if tensor is None else np.asarray(tensor.detach().contiguous().numpy(), dtype=np.float32)
 
@@ -340,7 +340,7 @@ class Lowering:
         return output
 
     def emit_with_indices(self, image: SubgraphValue, shape: Shape) -> tuple[SubgraphValue, SubgraphValue]:
-        """Emit the maxima over the height of an image of width 1, and their indices."""
+        """Emit an operation that computes the maxima over the height of an image of width 1, and their indices."""
         maxima = self.emit(g.ArgMaxPooling2d, [image], shape, LAST, pooling_height=image.shape[2], pooling_width=1)
         self.subgraph.nodes[-1].second = indices = SubgraphValue(shape, is_index=True)
         return maxima, indices

@@ -43,7 +43,7 @@ TO_FIRST = {4: CHANNELS_FIRST, 5: (0, 4, 1, 2, 3)}
 
 @dataclass(frozen=True, slots=True)
 class FixedLayouts:
-    """Layout constraint of an operation with prescribed layouts of inputs and output; None allows any layout."""
+    """Layout constraint of an operation that prescribes each input's and the output's layout; None allows any."""
 
     input: Layout | None
     output: Layout | None
@@ -143,7 +143,7 @@ class SubgraphValue:
 
 
 class QuantizePerToken:
-    """Kind of an operation that marks a tensor for dynamic quantization; `passes/quantize.py` replaces the mark.
+    """The kind of an operation that marks a tensor for dynamic quantization. `passes/quantize.py` replaces it.
 
     In XNNPACK, only linear layers and convolutions with integer weights can read a dynamically quantized tensor.
     """

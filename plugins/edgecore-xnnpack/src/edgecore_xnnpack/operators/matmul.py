@@ -32,7 +32,7 @@ def fully_connected(
     scales: Array | None = None,
     bits: int = 8,
 ) -> SubgraphValue:
-    """Emit `value` [..., I] times the transpose of `weight` [O, I], plus `bias` [O].
+    """Emit the product of `value` [..., I] and the transpose of `weight` [O, I], plus `bias` [O].
 
     `scales` and `bits` describe the quantization of a dequantized weight, see `SubgraphValue`.
     """

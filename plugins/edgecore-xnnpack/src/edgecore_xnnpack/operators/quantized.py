@@ -114,7 +114,7 @@ def _is_convolution(node: Node) -> bool:
     dtypes=(torch.float32, torch.float16, torch.int8, torch.float64, torch.int64),
 )
 def _dynamic(low: Lowering, node: Node) -> SubgraphValue | list[None]:
-    """Emit `QuantizePerToken` for the dequantize node of a dynamic quantization, and nothing for the nodes before it.
+    """Emit `QuantizePerToken` for the dequantize node of a dynamic quantization; the nodes before it emit nothing.
 
     XNNPACK itself computes the parameters of each row or image, so the node that chooses them becomes nothing.
     """

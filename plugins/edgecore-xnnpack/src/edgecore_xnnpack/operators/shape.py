@@ -127,7 +127,7 @@ def _drop_leading_dim(low: Lowering, value: SubgraphValue) -> SubgraphValue:
 
 
 def _transpose_of(low: Lowering, value: SubgraphValue, order: Shape) -> SubgraphValue:
-    """Emit a transpose node even if only dimensions of size 1 move, for which `low.permute` would emit a reshape."""
+    """Emit a transpose node even if only dimensions of size 1 move; `low.permute` would then emit a reshape."""
     if order == tuple(range(len(order))):
         return value
     return low.emit(g.StaticTranspose, [value], tuple(value.shape[i] for i in order), FIRST, perm=order)

@@ -134,7 +134,7 @@ def _permute_flattened_weights(subgraph: Subgraph) -> None:
 def _layers(
     value: SubgraphValue, readers: dict[SubgraphValue, list[SubgraphNode]], results: set[SubgraphValue]
 ) -> list[SubgraphNode]:
-    """List the linear layers that read a value, also through conversions; an empty list if other operations read it."""
+    """List the linear layers that read a value, directly or through conversions. Empty if other operations read it."""
     layers: list[SubgraphNode] = []
     for op in readers.get(value, []):
         if op.kind is g.Convert:

@@ -1,4 +1,4 @@
-"""Convert embedding tables to fp16: the part of the recipe `fp16` that changes operators outside of delegates."""
+"""Convert embedding tables to fp16: the part of the recipe `fp16` for operators that are not delegated."""
 
 from __future__ import annotations
 

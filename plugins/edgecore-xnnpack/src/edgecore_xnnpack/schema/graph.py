@@ -364,7 +364,7 @@ class OutputMinMax:
 
 @dataclass(slots=True)
 class Node:
-    """A node of the graph; `debug_handle` is the node's index in `Graph.nodes`."""
+    """A node of the graph; `debug_handle` is its index in `Graph.nodes`."""
 
     node: object | None = union(0, NODE_TYPES)
     debug_handle: int = scalar(2, "u32")
@@ -449,7 +449,8 @@ class ConstantDataOffset:
 class State:
     """A mutable buffer of the model that the delegate keeps.
 
-    `name` is its qualified name. If `has_initial`, its initial content is the named data of this name, otherwise zeros.
+    `name` is its qualified name. If `has_initial`, the initial content is the named data with this name; otherwise it
+    is zero.
     """
 
     value_id: int = scalar(0, "u32")
