@@ -193,8 +193,9 @@ bool DeviceUses::is_on_device(size_t value) const {
   return is_planned(value) && !uses_[value].on_host && uses_[value].written_first;
 }
 
-// `value` is the source of an aten::copy_ that updates a mutable buffer, which has two device buffers: its content and
-// a spare one. Returns true if a run can compute the value directly in the spare one, so that the copy becomes a swap.
+// `value` is the source of an aten::copy_ that updates a mutable buffer. The mutable buffer has two device buffers: one
+// holds its content, the other is spare. Returns true if a run can compute the value directly in the spare one, so that
+// a swap replaces the copy.
 bool DeviceUses::can_hold_new_content(size_t value) const {
   const ValueUse &use = uses_[value];
   return use.backend != nullptr && use.last_on_device < use.update && can_have_one_copy(value) &&
@@ -214,7 +215,8 @@ bool DeviceUses::choose_state(size_t state) {
     const TensorSlot &slot = *method_.bindings.tensor_of[i], &buffer = *method_.bindings.tensor_of[state];
     const bool is_same = slot.tensor.dl.data == buffer.tensor.dl.data && slot.tensor.capacity == buffer.tensor.capacity;
     if (user == nullptr) user = &uses_[i];
-    // If an aten::copy_ updates the buffer, refuse aliases: a write to one changes content that a failed run must keep.
+    // If an aten::copy_ updates the buffer, refuse aliases: a write to an alias changes the content, which must survive
+    // a failed run.
     if (!is_same || slot.state != nullptr || has_update || uses_[i].on_host || !on_same_device(*user, uses_[i])) {
       return false;
     }
@@ -226,7 +228,7 @@ bool DeviceUses::choose_state(size_t state) {
   const bool is_free = device.table == nullptr;
   if (!is_free && (device.table != user->backend->table || device.driver != user->backend->driver ||
                    device.memory_kind != user->memory_kind)) {
-    return false;  // other methods keep the buffer on another device
+    return false;  // other methods have the buffer's content on another device
   }
   use.backend = user->backend;
   use.memory_kind = user->memory_kind;

@@ -36,7 +36,7 @@ class Interpreter {
     return run();
   }
 
-  // Continues a run that waited for a delegate: ends that delegate call, then executes the following instructions.
+  // Continues a run that waited for a delegate: ends the delegate call, then executes the following instructions.
   Status resume() {
     const PendingRun &pending = method_.run_state.pending;
     pc_ = pending.pc;
@@ -213,7 +213,7 @@ class Interpreter {
     return Status();
   }
 
-  // Checks that the result of a kernel call may be written; in the file it is the call's last argument. resize()
+  // Checks that the result of a kernel call is writable. In the file, the result is the call's last argument. resize()
   // refuses read-only tensors, but a kernel need not resize its output, so this check is also needed.
   Status check_result(const Instruction &instruction) {
     const ListSlot *list = method_.bindings.list_of[instruction.result];
@@ -240,7 +240,7 @@ class Interpreter {
     const TensorSlot &base = slot_of(method_.run_state.args[0].as.tensor);
     TensorSlot &view = slot_of(method_.run_state.args[2].as.tensor);
     // Refuse an input as the view: et_view would change the input's shape. In the next run the input has the caller's
-    // memory again, but would keep that shape, for which the memory may be too small.
+    // memory again but keeps the changed shape, which may not fit into that memory.
     if (view.storage == Storage::kInput) {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "an input cannot be made a view.");
     }
@@ -347,7 +347,8 @@ Status MethodImpl::resume_run(Error &error) {
 Status MethodImpl::finish_run(Status status) {
   if (run_state.pending.waiting) return status;
   if (config.tracer != nullptr) config.tracer->end(run_state.pending.run_event);
-  // Inputs in an arena must be set again before the next run: other tensors have used the same memory in this run.
+  // Inputs in an arena must be set again before the next run, because this run may have overwritten them with other
+  // tensors.
   const Span<const int32_t> inputs = span_of(plan->inputs());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorSlot *slot = bindings.tensor_of[static_cast<size_t>(inputs[i])];

@@ -10,7 +10,7 @@
 namespace edgecore::fuzz {
 
 struct Parts {
-  File header;  // bytes between the flatbuffer's identifier and its tables, or before the flatbuffer
+  File header;  // header of the file: between the flatbuffer's identifier and its tables, or before the flatbuffer
   File flat;
   File rest;  // the file's bytes after the flatbuffer: segments or constants
 };
@@ -41,7 +41,7 @@ template <typename T>
 T read_number(const File &file, size_t at);
 void write_number(File &file, size_t at, uint64_t number, size_t size);
 
-// Inserts a header after the 8 bytes of a flatbuffer that end with its identifier, as in .pte and .ptd files.
+// Inserts a header after the first 8 bytes of a flatbuffer (root offset and identifier), as in .pte and .ptd files.
 File with_header(const File &flat, const File &header);
 
 }  // namespace edgecore::fuzz

@@ -173,7 +173,7 @@ class Change {
     change_length(text, [&] { return static_cast<uint8_t>(random_.below(256)); });
   }
 
-  // Returns a table of this type: a copy of one in the tree or in the donor, or a table without fields.
+  // Returns a table of this type: a copy of a table in the tree or in the donor, or a new table without fields.
   Record table(const reflection::Object *type) {
     const Source *found = nullptr;
     size_t seen = 0;
