@@ -49,7 +49,7 @@ class AllocationCheck {
   }
 
   Status check_value(int32_t index) {
-    // an index of -1 in an optional tensor list means no tensor
+    // in a list of optional tensors, an index of -1 means no tensor
     if (index < 0 || allocated_[static_cast<size_t>(index)]) return Status();
     const fb::EValue &value = value_at(index);
     const fb::Tensor *tensor = value.val_as_Tensor();

@@ -1,5 +1,5 @@
 // Runs one delegate instruction: calls prepare if shapes have changed, allocates the memory that prepare asks for,
-// copies arguments that do not meet buffer requirements (staging), and calls execute.
+// stages (copies) arguments that do not meet the buffer requirements, and calls execute.
 #include <string.h>
 
 #include "core/checked.h"

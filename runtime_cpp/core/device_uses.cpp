@@ -39,13 +39,13 @@ Status DeviceUses::find(Error &error) {
       if (value >= 0) note_host(static_cast<size_t>(value), kAfter, false);
     }
   }
-  // The choice of a value's memory compares the value with all others. Limits::items bounds the time of these
-  // comparisons, because a damaged file may have millions of values; values beyond the limit stay in host memory.
+  // Choosing a value's memory compares the value with all others. A damaged file may have millions of values, so
+  // Limits::items bounds the number of comparisons. Values beyond the limit stay in host memory.
   steps_ = count == 0 ? 0 : method_.owner->limits().items / count;
   for (const StateSlot *state = method_.bindings.states; state != nullptr; state = state->next) {
     const size_t value = static_cast<size_t>(state->value);
     if (choose_state(value) || uses_[value].update == kNoUse) continue;
-    uses_[value].on_host = true;  // stays in host memory, where the kernel aten::copy_ updates it
+    uses_[value].on_host = true;  // this buffer stays in host memory, where the kernel aten::copy_ updates it
     uses_[uses_[value].content].on_host = true;
   }
   for (size_t value = 0; value < count; ++value) {
@@ -245,7 +245,8 @@ bool DeviceUses::choose_state(size_t state) {
   return true;
 }
 
-// Decides whether a value other than a mutable buffer lives in device memory, and whether its calls can share one copy.
+// Decides whether a value other than a mutable buffer lives in device memory, and whether the delegate calls that use
+// it can share one copy.
 void DeviceUses::choose(size_t value) {
   ValueUse &use = uses_[value];
   const TensorSlot &slot = *method_.bindings.tensor_of[value];

@@ -24,7 +24,7 @@ struct ValueUse {
   uint32_t last_on_device;  // index of the last delegate call that uses the value on a device
   uint32_t update;   // index of the aten::copy_ that updates a mutable buffer; set for the buffer and its new content
   uint32_t content;  // for a mutable buffer with an `update`: index of the value with its new content
-  uint32_t state;    // if `home` is kState or kNewContent, or with has_new_content: index of the mutable buffer
+  uint32_t state;    // index of the mutable buffer; set if `home` is kState or kNewContent, or if has_new_content
   Home home;
   bool on_host;             // true if a user of the value needs host memory: a kernel, the caller, a list or a delegate
   bool several;             // true if several backends or memory kinds use the value, or it updates several buffers

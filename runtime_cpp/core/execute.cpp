@@ -252,8 +252,8 @@ class Interpreter {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "the view has ", current_bytes(view),
                            " bytes, its base ", base.tensor.capacity, ".");
     }
-    // A resizable view may still have the last run's shape. If that is too large for the base's memory, set all sizes
-    // to 0.
+    // A resizable view may still have its shape from the last run. If this shape is too large for the base's memory,
+    // set all sizes to 0.
     if (current_bytes(view) > base.tensor.capacity) {
       for (int32_t i = 0; i < view.tensor.dl.ndim; ++i) view.tensor.dl.shape[i] = 0;
       update_strides(view.tensor);
@@ -308,8 +308,8 @@ class Interpreter {
     return Status();
   }
 
-  // Unbinds a view from its base tensor's memory. Other tensors keep their memory: it belongs to arenas, the file or
-  // the caller.
+  // Unbinds a tensor from its base's memory if it is a view. Other tensors keep their memory, which belongs to arenas,
+  // the file or the caller.
   static void free(TensorSlot &slot) {
     if (slot.storage == Storage::kView) restore_base(slot);
   }

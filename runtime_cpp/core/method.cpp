@@ -335,7 +335,7 @@ bool Method::shares_state() const {
   bool shares = method.bindings.shares_state;
   for (const DelegateState &state : method.delegates.slots) {
     const StateSet *set = state.state_set;
-    // all methods share a StateSet without a method name: even later methods may add tensors to it
+    // all methods share a StateSet that has no method name, so methods that are loaded later may add tensors to it
     shares = shares || (set != nullptr && set->method.empty());
   }
   return shares;

@@ -309,7 +309,7 @@ struct MethodImpl : Method {
   // Defined in instructions.cpp:
   OperatorName operator_name(size_t kernel) const;
   Status build_instructions(Error &error);
-  // Builds Bindings::moved and Bindings::rebound. `move_count` is the number of move instructions that move a tensor.
+  // Builds Bindings::moved and Bindings::rebound. `move_count` counts the move instructions that move tensors.
   Status build_rebound(size_t move_count, Error &error);
   Status resolve_kernels(Error &error);
   // Defined in delegates.cpp:

@@ -36,7 +36,7 @@ const Kind &pte_kind();
 const Kind &ptd_kind();
 const Kind &bpte_kind();
 
-// read_number and write_number read or write a little-endian number at byte `at` of a file.
+// read_number reads a little-endian number at byte `at` of a file; write_number writes it there.
 template <typename T>
 T read_number(const File &file, size_t at);
 void write_number(File &file, size_t at, uint64_t number, size_t size);

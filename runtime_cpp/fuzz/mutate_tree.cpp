@@ -250,8 +250,8 @@ class Change {
     }
   }
 
-  // Replaces one number by another wherever it occurs: in all fields of one name, in all vectors, or in the whole tree.
-  // Numbers that must be equal, such as an index in two tables, thus stay equal.
+  // Replaces one number by another wherever it occurs: in all fields with the same name, in all vectors, or in the
+  // whole tree. Numbers that must be equal, such as an index in two tables, thus stay equal.
   bool rename() {
     const Field *only = random_.one_in(2) ? places_[random_.below(places_.size())].field : nullptr;
     const bool scalars = only != nullptr || random_.one_in(2);

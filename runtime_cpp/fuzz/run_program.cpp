@@ -12,7 +12,7 @@
 namespace edgecore {
 namespace {
 
-constexpr uint64_t kMaxBytes = 1 << 20;  // limit in bytes of each tensor, and of all planned memory together
+constexpr uint64_t kMaxBytes = 1 << 20;  // limit in bytes for each tensor, and for the total planned memory
 constexpr size_t kMaxMethods = 4;
 
 class StateReader final : public StateVisitor {

@@ -110,7 +110,7 @@ class Writer {
     }
     const size_t place = blocks_.size();  // index in blocks_ where `preparation` goes, before the runs
     Block run;
-    // number of the run of the next event, counted from 1 as ValueRecorder does
+    // number of the run to which the next event belongs, counted from 1 as by ValueRecorder
     uint64_t number = trace.runs();
     for (size_t i = first; i < trace.size(); ++i) number -= trace[i].kind == static_cast<uint32_t>(TraceKind::kExecute);
     uint64_t prepared = 0;  // end time of the run's last prepare event

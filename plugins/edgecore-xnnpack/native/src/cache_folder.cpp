@@ -27,9 +27,9 @@ namespace {
 
 constexpr char kMagic[8] = {'E', 'D', 'G', 'E', 'P', 'A', 'K', '1'};
 constexpr std::string_view kSuffix = ".packed", kTemporary = "tmp-";
-// a temporary file that has not changed for this time counts as left behind by a dead process
+// a temporary file that has not changed for this time is assumed to belong to a dead process
 constexpr time_t kAbandonedSeconds = 3600;
-// number of zero bytes in a file after the packed weights, because kernels may read past their end
+// number of zero bytes that follow the packed weights in a file; kernels may read past the end of weights
 constexpr uint64_t kTail = 64;
 
 // Each file of packed weights begins with this header. Its size is XNNPACK's largest alignment, so that the packed

@@ -45,7 +45,7 @@ class CacheFolder {
   // Writes packed weights to their file. On failure, returns false and sets `problem` to an error message. Thread-safe.
   bool save(const Packing &packing, const HashKey &key, FileKind kind, std::string *problem) const;
 
-  // Removes unfinished files of processes that have died, and the least recently used files of packed weights until at
+  // Removes unfinished files of dead processes. Then removes the least recently used files of packed weights until at
   // most `limit` bytes remain. Other processes may prune or use the folder at the same time. Thread-safe.
   void prune(uint64_t limit) const;
 

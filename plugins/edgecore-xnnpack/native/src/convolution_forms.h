@@ -31,8 +31,8 @@ struct ConvolutionForm {
 };
 
 // Chooses the forms of all convolutions of a delegate. Their packed weights may grow by at most `limit` bytes in total:
-// a layer whose F(4x4) would exceed it gets F(2x2), or else the direct form. Layers with large images are chosen first:
-// they gain the most time per byte.
+// a layer whose F(4x4) would exceed the limit gets F(2x2) or, if that also exceeds it, the direct form. Layers with
+// large images are chosen first: they gain the most time per byte.
 std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &layers, Winograd winograd,
                                           uint64_t limit);
 

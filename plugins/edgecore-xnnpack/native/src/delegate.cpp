@@ -388,8 +388,8 @@ class Instance {
   pthreadpool pool_;  // the threads of runtime_
   Runtime runtime_;
   bool prepared_ = false;
-  uint64_t failures_ = 0;      // the workspace's count of failed plans, as read by the last successful plan()
-  std::vector<Shape> shapes_;  // the shape of every value in the last prepare()
+  uint64_t failures_ = 0;                      // the workspace's count of failed plans at the last successful plan()
+  std::vector<Shape> shapes_;                  // the shape of every value in the last prepare()
   std::vector<xnn_external_value> externals_;  // ids and addresses of external values, as last passed to XNNPACK
   std::optional<Profile> profile_;             // times of operators; set if the host profiles this instance
   const bool watches_;                         // true if the host wants the values of all nodes

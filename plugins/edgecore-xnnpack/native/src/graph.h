@@ -77,8 +77,8 @@ struct Value {
   uint64_t bytes = 0;
   uint32_t last_use = 0;  // index of the last node that reads the value; not for inputs and outputs, which always live
 
-  // Index in Graph::states, for a state and for the output of a CacheUpdate, which shares the memory of the state that
-  // it updates; kNone for other values.
+  // For a state: its index in Graph::states. For the output of a CacheUpdate: the index of the updated state, whose
+  // memory it shares. For other values: kNone.
   uint32_t state = kNone;
 };
 
@@ -86,7 +86,7 @@ struct Value {
 struct State {
   uint32_t value = kNone;                 // index in Graph::values
   std::string name;                       // qualified name of the buffer in the model, such as "layers.0.cache"
-  edgecore_bytes initial = {nullptr, 0};  // initial content of the state; if it has no bytes: zeros
+  edgecore_bytes initial = {nullptr, 0};  // initial content of the state; zeros if it is empty
 };
 
 // The window of a convolution or pooling.

@@ -102,8 +102,8 @@ void check_same_type(const Graph &graph, const Node &node);
 void check_same_quantization(const Graph &graph, const Node &node);
 // Checks that a node's output range has min <= max and that neither is NaN.
 void check_output_range(const Node &node);
-// Checks a node that only moves elements: inputs and output have the same type, which is fp32, fp16, qint8 or quint8,
-// and the same scale and zero point.
+// Checks a node that only moves elements: inputs and output have the same type (fp32, fp16, qint8 or quint8), scale and
+// zero point.
 void check_data_movement(const Graph &graph, const Node &node);
 // Checks a copy or reshape as check_data_movement does, but also allows int32 (the indices of ArgMax).
 void check_copy(const Graph &graph, const Node &node);

@@ -243,7 +243,7 @@ uint64_t find_measurement(Store *store, std::string_view name, const std::functi
 void prune(Store *store, uint64_t limit) { store->prune(limit); }
 
 Weights::Weights(Store *store) : store_(store), provider_() {
-  // Set the weights cache's functions: noexcept, because XNNPACK calls them from C code.
+  // The functions of the weights cache are noexcept, because XNNPACK calls them from C code.
   provider_.context = this;
   provider_.look_up = [](void *self, const xnn_weights_cache_look_up_key *key) noexcept {
     return static_cast<Weights *>(self)->look_up(key);

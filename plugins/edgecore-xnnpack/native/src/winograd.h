@@ -16,7 +16,7 @@ struct WinogradLayer {
   uint32_t form = 2;                                        // m: 2 or 4
   uint64_t batch = 0, height = 0, width = 0, channels = 0;  // sizes of the input
   uint64_t rows = 0, columns = 0, outputs = 0;              // sizes of the output
-  int64_t top = 0, left = 0;      // zeros above and left of the image; those below and right follow from the sizes
+  int64_t top = 0, left = 0;      // rows of padding above and columns left of the image; the sizes determine the rest
   float min = 0, max = 0;         // output range
   const float *packed = nullptr;  // packed weights, from pack_winograd
 };

@@ -42,8 +42,8 @@ class XnnpackCompiler:
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
         """List the errors of a blob; an empty list means that the blob is valid.
 
-        Errors are damage, weights that the file lacks and, for the target runtime `executorch-1.5`, nodes and tensors
-        that the XNNPACK delegate of executorch 1.5 does not support.
+        Errors are damage and missing weights. For the target runtime `executorch-1.5`, nodes and tensors that the
+        XNNPACK delegate of executorch 1.5 does not support are errors too.
         """
         return incompatibilities(blob, named_data, for_executorch=runtime == "executorch-1.5")
 

@@ -162,7 +162,7 @@ void run_float(Trial *trial, const Function &f, xnn_datatype type) {
     if (!run_node(trial, shape, f.operation, input, &output)) return;
     // Accept flushed denormals: XNNPACK runs with denormals flushed to zero, and its kernels differ in whether inputs,
     // intermediate results or outputs are flushed. So for a denormal result, any denormal or 0 is accepted, and for a
-    // denormal input, the function's value at 0.
+    // denormal input, the function's value at 0 is accepted.
     const double flushed = std::fabs(specials[at]) < 0x1.0p-126 ? f.compute(0) : f.compute(specials[at]);
     const std::vector<double> got = output.numbers();
     std::vector<double> expected = input.numbers();

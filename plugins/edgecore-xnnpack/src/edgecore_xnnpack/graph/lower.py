@@ -115,7 +115,7 @@ class Lowering:
         return self.subgraph
 
     def _source(self, node: Node) -> None:
-        """Add an input of the node that `probe` lowers: as a constant if it is a weight, else as a subgraph input."""
+        """Add an input of the node that `probe` lowers: a weight as a constant, any other as a subgraph input."""
         if self._constants.has(node):
             self._tensors[node] = self._constants.get(node)
         elif is_dequantize(node) and all(map(self._constants.has, node.all_input_nodes)):
@@ -221,7 +221,7 @@ class Lowering:
         return self._scales[node][1] if node in self._scales else 8
 
     def tensor(self, node: Any) -> Any:
-        """Return the tensor of a constant node; None if the node is computed at run time."""
+        """Return the value of a constant node as a tensor; None if the node is computed at run time."""
         return self._tensors.get(node)
 
     def array(self, node: Any) -> Array | None:
@@ -346,7 +346,7 @@ class Lowering:
         return maxima, indices
 
     def leave_unread(self, value: SubgraphValue, like: torch.Tensor) -> None:
-        """Make `value`, which is not read, an additional output of the delegate, in the shape of `like`.
+        """Make `value`, which nothing reads, an additional output of the delegate; it gets the shape of `like`.
 
         XNNPACK removes an internal value that is never read, but keeps the operator that writes it. This operator then
         crashes.
@@ -395,7 +395,7 @@ class Lowering:
 
 
 def _widened(argument: Any) -> Any:
-    """Map float16, the dtype of a dequantized tensor, to float32; return any other argument unchanged."""
+    """Replace the argument float16, a dequantized tensor's dtype, by float32; return other arguments unchanged."""
     return torch.float32 if argument is torch.float16 else argument
 
 
@@ -423,5 +423,5 @@ def bits_of(node: Node) -> int:
 
 
 def layout_of(val: torch.Tensor) -> Layout:
-    """Return the layout of an input or output of the delegate, from the strides of its `val`."""
+    """Return the layout of a delegate's input or output, as the strides of its `val` imply."""
     return Layout.LAST if dim_order(val) == TO_LAST.get(val.dim()) else Layout.FIRST

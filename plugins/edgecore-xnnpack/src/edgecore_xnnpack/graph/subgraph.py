@@ -126,7 +126,7 @@ class SubgraphValue:
 
     @property
     def bytes(self) -> int:
-        """Size of the elements in bytes."""
+        """Total size of the elements in bytes."""
         if self.constant is None:
             return self.size * (2 if self.is_fp16 else 4 if self.quantization is None else 1)
         return self.size // 2 if self.bits == 4 and self.constant.dtype == np.int8 else self.constant.nbytes
@@ -222,7 +222,7 @@ class Subgraph:
         return {op.output: op for op in self.nodes}
 
     def uses(self) -> dict[SubgraphValue, int]:
-        """Count how often each value is read by operations or returned as an output."""
+        """Count the uses of each value: reads by operations, and outputs of the delegate."""
         counts: dict[SubgraphValue, int] = {}
         for op in self.nodes:
             for value in op.inputs:

@@ -43,7 +43,7 @@ class Sizes:
         self._known: dict[Any, int] = {}
 
     def number(self, size: Any) -> int:
-        """Return the number that a size, symbolic or not, has in this sample of the symbolic sizes."""
+        """Return the number that a symbolic or static size has in this sample of the symbolic sizes."""
         if isinstance(size, int):
             return size
         expression = size.node.expr

@@ -96,7 +96,7 @@ def _feeds_layers(dequantize: Node, query: Query) -> bool:
 
 
 def _is_convolution(node: Node) -> bool:
-    """Return True for a convolution of sequences or images, not depthwise, whose input has a scale for each image."""
+    """Return True if a convolution is 1-d or 2-d, is not depthwise, and reads an input with one scale per image."""
     if node.target is not aten.convolution.default or node.meta["val"].dim() not in (3, 4):
         return False
     has_groups = not argument(node, "transposed") and argument(node, "groups") > 1

@@ -289,7 +289,7 @@ def _stack(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _overwrite(low: Lowering, value: SubgraphValue, part: SubgraphValue, dim: int, start: int) -> SubgraphValue:
-    """Replace elements of `value` along `dim` from index `start` by `part`: concatenate before, part, after."""
+    """Emit `value` with `part` in place of its elements along `dim` from `start` on, by concatenation."""
     end = start + part.shape[dim]
     before = [slice_of(low, value, dim, 0, start)] if start else []
     after = [slice_of(low, value, dim, end, value.shape[dim] - end)] if end < value.shape[dim] else []

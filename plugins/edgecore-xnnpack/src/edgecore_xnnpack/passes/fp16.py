@@ -61,7 +61,7 @@ def _is_float(op: SubgraphNode) -> bool:
 
 
 def _in_fp16_range(limit: float) -> float:
-    """Return a limit of a clamp for fp16. A finite limit stays finite; rounded to fp16, it could become infinite."""
+    """Return the fp16 limit of a clamp. A finite limit stays finite, even if rounding would make it infinite."""
     return max(-FP16_MAX, min(limit, FP16_MAX)) if isfinite(limit) else limit
 
 

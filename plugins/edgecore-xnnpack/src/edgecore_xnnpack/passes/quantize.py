@@ -85,7 +85,7 @@ def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
 
 
 def _quantize_at_run_time(subgraph: Subgraph) -> None:
-    """Give integer weights to layers that read `QuantizePerToken`, as XNNPACK quantizes their inputs at run time."""
+    """Give integer weights to layers that read `QuantizePerToken`, so that XNNPACK quantizes inputs at run time."""
     _mark_after_moves(subgraph)
     producers = subgraph.producers()
     quantized: dict[tuple[SubgraphValue, int], SubgraphNode] = {}

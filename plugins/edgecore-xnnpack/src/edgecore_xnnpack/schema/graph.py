@@ -206,7 +206,7 @@ class ScaledDotProductAttention:
 
 @dataclass(slots=True)
 class CacheUpdate:
-    """Writes rows at the indices `positions` of dimension `dim` of a state; the output is the updated state."""
+    """Writes rows into a state, at the indices `positions` of its dimension `dim`. The output is the updated state."""
 
     cache_id: int = scalar(0, "u32")
     rows_id: int = scalar(1, "u32")
@@ -375,8 +375,8 @@ class Node:
 class TensorValue:
     """A tensor.
 
-    `constant_buffer_idx` is an index into `Graph.constant_data`, 0 for a tensor that is not constant. `external_id` is
-    the index in the delegate's arguments, INVALID_ID for an internal value.
+    `constant_buffer_idx` is an index into `Graph.constant_data`, or 0 if the tensor is not constant. `external_id` is
+    an index into the delegate's arguments, or INVALID_ID for an internal value.
     """
 
     datatype: Datatype = scalar(0, "i16", enum=Datatype)
