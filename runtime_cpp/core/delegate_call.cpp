@@ -349,7 +349,7 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
     run_state.pending.fired = 0;
   }
   call_error.clear();
-  // mark the delegate's state as interrupted, until end_delegate_call clears the mark
+  // mark the delegate's state as interrupted; end_delegate_call clears the mark
   if (state.state_set != nullptr) state.state_set->interrupted = true;
   const int32_t code = state.backend->table->execute(state.instance, &info, run_state.args.data(),
                                                      instruction.args.size(), sizeof(edgecore_value), &call_error);

@@ -3,7 +3,7 @@
 namespace edgecore {
 namespace {
 
-// Special values of ValueUse::last: a use before the first instruction (inputs), and one after the last (outputs).
+// Special values of ValueUse::last: inputs are used before the first instruction, outputs after the last one.
 constexpr uint32_t kBefore = kNoUse - 2, kAfter = kNoUse - 1;
 
 bool same_layout(const TensorSlot &a, const TensorSlot &b) {
@@ -163,9 +163,9 @@ bool DeviceUses::overlap(size_t a, size_t b) const {
   return begin < other + second.capacity && other < begin + first.capacity;
 }
 
-// Returns true if another value at overlapping addresses of the arena may access the memory of `value`: a mutable
-// buffer, or a used value whose first use does not write it. If `value` itself is a mutable buffer, every used value at
-// overlapping addresses counts.
+// Returns true if another value at overlapping addresses of the arena may access the memory of `value`. Such a value is
+// a mutable buffer, or is used and its first use does not write it. If `value` itself is a mutable buffer, every used
+// value at overlapping addresses counts.
 bool DeviceUses::has_alias(size_t value) const {
   const bool is_state = method_.bindings.tensor_of[value]->state != nullptr;
   for (size_t i = 0; i < uses_.size(); ++i) {

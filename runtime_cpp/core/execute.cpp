@@ -111,7 +111,7 @@ class Interpreter {
   }
 
   // Counts executed instructions and the list entries that they read. Fails when the count exceeds instruction_limit,
-  // so that a file with an endless loop cannot block the caller forever.
+  // because a file with an endless loop would otherwise block the caller forever.
   Status spend(uint64_t steps) {
     steps_ += steps;
     if (steps_ <= method_.config.instruction_limit) return Status();

@@ -111,7 +111,8 @@ Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &argume
   return Status();
 }
 
-// Returns the TensorSlot of a tensor input or output; NULL if it is not a tensor or if `index` is out of range.
+// Returns the TensorSlot of a tensor input or output; NULL if the input or output is not a tensor, or if `index` is out
+// of range.
 const TensorSlot *slot_at(const MethodImpl &method, const flatbuffers::Vector<int32_t> *values, size_t index) {
   const auto list = span_of(values);
   return index < list.size() ? method.bindings.tensor_of[static_cast<size_t>(list[index])] : nullptr;

@@ -49,7 +49,7 @@ inline BaseStorage storage_of(const TensorSlot &slot) {
 // Returns the address of the tensor's data at the beginning of a run.
 inline void *base_data(const TensorSlot &slot) { return slot.base == nullptr ? slot.tensor.dl.data : slot.base->data; }
 
-// A mutable buffer (registered buffer of the model that keeps its content between runs) that the method uses.
+// A mutable buffer that the method uses: a registered buffer of the model, which keeps its content between runs.
 struct StateSlot {
   uint32_t value;  // index of the mutable buffer's tensor in Bindings::values
   TensorSlot *slot;
@@ -365,8 +365,8 @@ inline Span<const int64_t> shape_of(const edgecore_tensor &tensor) {
   return {tensor.dl.shape, static_cast<size_t>(tensor.dl.ndim)};
 }
 
-// Returns the number of elements of a tensor at its current shape. The product cannot overflow, because loading checks
-// that the product of the maximum shape does not.
+// Returns the number of elements of a tensor at its current shape. This product cannot overflow, because loading checks
+// the larger product of the maximum shape.
 inline uint64_t element_count(const edgecore_tensor &tensor) {
   uint64_t count = 1;
   for (const int64_t size : shape_of(tensor)) count *= static_cast<uint64_t>(size);

@@ -17,7 +17,7 @@
 namespace edgecore {
 namespace {
 
-// Returns the lines in the first 4095 bytes of a text file, without line ends. Returns none if the file does not exist.
+// Returns the lines in the first 4095 bytes of a text file, without line ends; no lines if the file does not exist.
 std::vector<std::string> lines_of(const std::string &path) {
   std::FILE *file = std::fopen(path.c_str(), "r");
   if (file == nullptr) return {};

@@ -121,7 +121,7 @@ class Writer {
       if (kind == TraceKind::kExecute) {
         add_values(method, number++, run);
         add_block("Execute" + suffix, run);
-        prepared = 0;  // forget the last prepare: a device's 32-bit clock may have wrapped around
+        prepared = 0;  // forget the end time of the last prepare: a device's 32-bit clock may have wrapped around
       }
       if (kind == TraceKind::kPrepare) prepared = event.end;
       if (kind == TraceKind::kPrepare || event.begin < prepared) {
@@ -314,7 +314,7 @@ class Writer {
     return wide;
   }
 
-  // Returns `name`, with a number appended if the block already has an event with this name and instruction.
+  // Returns `name`, and appends a number if the block already has an event with this name and instruction.
   Text distinct(Block &block, const std::string &name, int32_t instruction) {
     const Text plain = text(name);
     const uint64_t count = ++block.counts[uint64_t{plain.o} << 32 | static_cast<uint32_t>(instruction)];

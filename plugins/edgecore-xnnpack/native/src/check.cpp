@@ -273,8 +273,8 @@ void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *
     // A bilinear resize needs 4 input addresses and 2 interpolation weights per output pixel.
     *table = times(output[1] * output[2], 4 * sizeof(void *) + 2 * sizeof(float));
   } else if (is_own(node)) {
-    // Per output element, attention needs at most as many multiply-adds as the larger of the key's last two dims; a
-    // cache update needs none, because it only copies.
+    // Per output element, the number of multiply-adds of attention is at most the larger of the key's last two sizes. A
+    // cache update only copies, and needs none.
     each = updates_state(node) ? 1 : std::max(shapes[node.in[1]].back(0), shapes[node.in[1]].back(1));
   } else if (node.input_count >= 2 && shapes[node.in[0]].rank != 0) {
     // Each output of a GEMM takes one multiply-add per input; elementwise nodes need fewer operations.
@@ -308,7 +308,7 @@ void check_graph(Graph *graph) {
       if (out == kNone || shapes[out] == graph->values[out].shape) continue;
       Value &value = graph->values[out];
       if (value.type == Type::kQdint8 && element_count(value.shape) == element_count(shapes[out])) {
-        value.shape = shapes[out];  // accept NCHW, in which ExecuTorch declares the input of a convolution
+        value.shape = shapes[out];  // accept NCHW: ExecuTorch declares the inputs of convolutions in this order
       } else {
         refuse(node, "its output is %s, but the file says %s", shape_text(shapes[out]),
                shape_text(graph->values[out].shape));

@@ -134,7 +134,7 @@ struct Program {
 
   const LoadOptions options;
   Store *const weights;
-  // XNNPACK's memory for intermediate values, which all delegates share; null: each runtime has its own.
+  // XNNPACK's memory for intermediate values, shared by all delegates; null if each runtime has its own.
   std::shared_ptr<Workspace> workspace;
 };
 
@@ -282,8 +282,8 @@ class Instance {
     return shapes;
   }
 
-  // Asks the host to resize each output tensor. Asks even if the shape of an output does not change, because the host's
-  // resize function also refuses read-only outputs.
+  // Asks the host to resize each output tensor. Does so even for outputs whose shape does not change, because the
+  // host's resize function also refuses read-only outputs.
   void resize_outputs(const Arguments &args, const std::vector<Shape> &shapes) const {
     for (uint32_t index : graph_.externals) {
       if (index == kNone || graph_.values[index].role != Role::kOutput) continue;

@@ -23,8 +23,8 @@ using backend::fail;
 
 bool is_scalar(const Value &value) { return value.role == Role::kConstant && element_count(value.shape) == 1; }
 
-// Returns the 8-bit value of the graph that alone determines the output of `node`, or kNone. `sources` has, for each
-// float value that an earlier node computes, the 8-bit value that determines it.
+// If a single 8-bit value of the graph determines the output of `node`, returns this value, else kNone. `sources` has,
+// for each float value that an earlier node computes, the 8-bit value that determines it.
 uint32_t source_of(const Graph &graph, const Node &node, const std::vector<uint32_t> &sources) {
   uint32_t source = kNone;
   for (uint32_t i = 0; i < node.input_count; ++i) {

@@ -100,8 +100,8 @@ struct Candidate {
   }
 };
 
-// Returns the numbers of rows per tile to try on this processor; none if no two tiles have the same number of columns,
-// so that there is no choice.
+// Returns the numbers of rows per tile to try on this processor; none if there is no choice, because no two tiles have
+// the same number of columns.
 std::vector<uint32_t> row_choices() {
   std::vector<uint32_t> choices;
   const std::vector<Tile> all = tiles();

@@ -26,7 +26,7 @@ struct Outcome {
   std::string family;
   uint64_t cases = 0;  // number of shapes that were run
   uint64_t errors = 0;
-  std::string first_error;   // text about the first error: shape, element's index, wrong number, reference
+  std::string first_error;   // description of the first error: shape, index of the element, wrong number, reference
   bool unsupported = false;  // true if XNNPACK has no such kernels for this processor
 };
 

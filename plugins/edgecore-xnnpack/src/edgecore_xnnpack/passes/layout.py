@@ -60,7 +60,7 @@ def assign_layouts(subgraph: Subgraph) -> None:
 
 
 def _choose(subgraph: Subgraph) -> set[SubgraphValue]:
-    """Set the layouts that operations prescribe; return the other values for which the cut chooses channels last."""
+    """Set the layouts that operations prescribe; return the remaining values to which the cut gives channels last."""
     cut = _Cut()
     free: set[SubgraphValue] = {op.output for op in subgraph.nodes if op.output.has_layouts and _is_free(op)}
     first, last = object(), object()
