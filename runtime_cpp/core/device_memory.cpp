@@ -223,7 +223,7 @@ class Devices final : public DeviceMemory {
     return Status();
   }
 
-  // Copies a mutable buffer's content between host and device memory, and records the copy as an event of the trace.
+  // Copies a mutable buffer's content between host and device memory, and records the copy as a trace event.
   static Status move_state(MethodImpl &method, StateSlot &state, bool to_device, Error &error) {
     DeviceState &device = state.device();
     EventTracer *tracer = method.config.tracer;

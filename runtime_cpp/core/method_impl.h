@@ -17,7 +17,7 @@ enum class Storage : uint8_t {
   kConstant,  // memory of the program file, or of an external weights file (.ptd)
   kInput,     // memory of the caller, set with set_input
   kOutput,    // memory of the caller, set with set_output
-  kView,      // memory of another tensor, bound by an executorch_prim::et_view instruction
+  kView,      // memory of another tensor, to which an executorch_prim::et_view instruction binds this one
 };
 
 // The memory that a tensor has at the beginning of each run; each run first restores the tensor from this record. Only

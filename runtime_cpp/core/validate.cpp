@@ -16,8 +16,8 @@ bool is_aligned(const flatbuffers::Vector<T> *vector) {
 }
 
 // Limits::items limits the number of list entries in a file. Loading searches all kernels or backends for the name of
-// each operator and delegate. A search counts as this many entries, so a damaged file cannot ask for millions of
-// searches.
+// each operator and delegate. A search counts as this many list entries, so that a damaged file cannot cause millions
+// of searches.
 constexpr uint64_t kLookupEntries = 4096;
 
 class PlanValidator {

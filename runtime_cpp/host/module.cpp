@@ -335,7 +335,7 @@ Status Module::new_session(Module &session, Error &error) const {
   for (size_t i = 0; i < methods_.size(); ++i) {
     if (!is_loaded(i)) continue;
     MethodOptions options = state_->methods[i]->options;
-    options.allocator = nullptr;  // one allocator, scratch or tracer cannot serve two sessions at the same time
+    options.allocator = nullptr;  // two sessions at the same time must not share an allocator, scratch memory or tracer
     options.scratch = nullptr;
     options.tracer = nullptr;
     EDGECORE_TRY(session.load_at(i, options, error));

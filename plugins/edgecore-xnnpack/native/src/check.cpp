@@ -19,9 +19,9 @@ namespace {
 // hostile file.
 constexpr uint64_t kMaxWork = 1ull << 44;
 
-// Returns the maximum memory in bytes that a graph may use: half of the machine's memory. If a graph needed more, Linux
-// might grant the allocation and kill the process later. On 32-bit processors, returns at most a quarter of the address
-// space, so that XNNPACK's sums of sizes and gaps fit in size_t.
+// Returns the maximum memory in bytes that a graph may use: half of the machine's memory. With more, Linux might grant
+// the allocation but kill the process later. On 32-bit processors, returns at most a quarter of the address space, so
+// that XNNPACK's sums of sizes and gaps fit in size_t.
 uint64_t memory_limit() {
   static const uint64_t limit = [] {
     const long pages = sysconf(_SC_PHYS_PAGES);

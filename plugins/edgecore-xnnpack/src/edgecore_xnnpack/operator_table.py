@@ -244,7 +244,7 @@ def lowers(
 
 
 def _sources(query: Query, row: OperatorRow[Lower]) -> list[Node]:
-    """List the tensors that a node reads, except symbolic sizes and the arguments that the row's `any_dtype` names."""
+    """List the tensors that a node reads; omits symbolic sizes, and arguments that the row's `any_dtype` names."""
     exempt = query.nodes_of(row.any_dtype)
     return [
         source

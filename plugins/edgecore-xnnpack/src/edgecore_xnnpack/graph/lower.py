@@ -183,7 +183,7 @@ class Lowering:
         self.subgraph.nodes = kept[::-1]
 
     def _fold(self, node: Node) -> bool:
-        """Compute a node at compile time if it only reads weights, and return True; return False for any other node."""
+        """If a node reads only weights, compute it at compile time and return True; otherwise return False."""
         sources = node.all_input_nodes
         if not sources or not all(source in self._tensors for source in sources):
             return False

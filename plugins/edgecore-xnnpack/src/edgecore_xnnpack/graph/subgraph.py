@@ -218,7 +218,7 @@ class Subgraph:
         return {state.value for state in self.states} | {op.output for op in self.nodes if op.kind is g.CacheUpdate}
 
     def producers(self) -> dict[SubgraphValue, SubgraphNode]:
-        """Map the first output of each operation to the operation."""
+        """Map each value to the operation that computes it; omits second outputs."""
         return {op.output: op for op in self.nodes}
 
     def uses(self) -> dict[SubgraphValue, int]:

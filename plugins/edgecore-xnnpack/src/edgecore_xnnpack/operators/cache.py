@@ -44,7 +44,7 @@ def cache_of(node: Node) -> Node | None:
 
 
 def _index(indices: list[Node | None]) -> tuple[int, Node] | None:
-    """Return the dim that an index_put node indexes, and the index; None if it indexes several dims."""
+    """Return the dim that an index_put node indexes, and the index tensor; None if the node indexes several dims."""
     by_dim = [(dim, index) for dim, index in enumerate(indices) if index is not None]
     return by_dim[0] if len(by_dim) == 1 else None
 

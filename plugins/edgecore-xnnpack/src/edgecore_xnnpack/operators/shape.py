@@ -156,7 +156,7 @@ def _write(low: Lowering, node: Node) -> SubgraphValue:
 
 @lowers(aten.repeat.default, dtypes=FLOAT_OR_BOOL)
 def _repeat(low: Lowering, node: Node) -> SubgraphValue:
-    """Repeat one dimension after the other: reshape to [before, 1, size * after], broadcast the dimension of size 1."""
+    """Repeat dimensions one by one: reshape to [before, 1, size * after], then broadcast the dimension of size 1."""
     value = low.input()
     repeats = [int(times) for times in low.argument("repeats")]
     value = low.reshape(value, (1,) * (len(repeats) - len(value.shape)) + value.shape)

@@ -62,7 +62,7 @@ def _drop(subgraph: Subgraph, rewrite: Callable[[SubgraphNode, SubgraphNode], bo
 
 
 def _fuse_clamp(op: SubgraphNode, producer: SubgraphNode) -> bool:
-    """Add the clamp `op` to `producer`; intersect it with the output range that `producer` already has."""
+    """Make the output range of `producer` the intersection of its current range and the range of the clamp `op`."""
     if op.kind is not g.Clamp or producer.kind not in HAS_CLAMP:
         return False
     assert op.clamp is not None

@@ -249,7 +249,7 @@ def _drop_unused_quantization(subgraph: Subgraph) -> None:
 
 
 def _dequantize_later(subgraph: Subgraph) -> None:
-    """Move dequantize operations behind operations that only move elements.
+    """Move dequantize operations after operations that only move elements.
 
     int8 elements are cheaper to move, and the next operation may compute with them.
     """

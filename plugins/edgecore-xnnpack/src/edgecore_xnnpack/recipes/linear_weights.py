@@ -129,7 +129,7 @@ def _is_pointwise(node: Node, weight: Node) -> bool:
 
 
 def _quantize_input(graph_module: GraphModule, node: Node) -> Node:
-    """Quantize the input of a layer to int8 per token: each row has a scale and a zero point, computed at run time."""
+    """Quantize the input of a layer to int8 per token: each row gets a scale and a zero point at run time."""
     editor, limits = Editor(graph_module, node, fake_mode(graph_module)), (-128, 127, torch.int8)
     qparams = editor.call(library.choose_qparams_per_token_asymmetric.default, node.args[0], torch.int8)
     parameters = [editor.call(operator.getitem, qparams, index, val=qparams.meta["val"][index]) for index in (0, 1)]
