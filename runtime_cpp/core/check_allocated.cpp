@@ -49,12 +49,12 @@ class AllocationCheck {
   }
 
   Status check_value(int32_t index) {
-    // an index of -1 in an optional tensor list means no tensor
+    // in a list of optional tensors, an index of -1 means no tensor
     if (index < 0 || allocated_[static_cast<size_t>(index)]) return Status();
     const fb::EValue &value = value_at(index);
     const fb::Tensor *tensor = value.val_as_Tensor();
     if (tensor == nullptr) {
-      mark(index);  // check the list's entries only once
+      mark(index);  // the entries of this list need no second check
       if (const fb::TensorList *list = value.val_as_TensorList()) return check_all(list->items());
       const fb::OptionalTensorList *list = value.val_as_OptionalTensorList();
       return list == nullptr ? Status() : check_all(list->items());

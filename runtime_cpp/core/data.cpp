@@ -16,9 +16,9 @@
 namespace edgecore {
 
 struct DataTables {
-  const fb::ptd::FlatTensor *root = nullptr;  // root table of the .ptd file's flatbuffer, in a private copy
+  const fb::ptd::FlatTensor *root = nullptr;  // root table of the private copy of the .ptd file's flatbuffer
   Segments segments;
-  uint64_t bytes = 0;  // size of all segments together, with the gaps between them
+  uint64_t bytes = 0;  // total size of all segments, including the gaps between them
 };
 
 namespace {

@@ -1,5 +1,5 @@
 // Runs one delegate instruction: calls prepare if shapes have changed, allocates the memory that prepare asks for,
-// copies arguments that do not meet buffer requirements (staging), and calls execute.
+// stages (copies) arguments that do not meet the buffer requirements, and calls execute.
 #include <string.h>
 
 #include "core/checked.h"
@@ -28,8 +28,8 @@ Need returned_need(const edgecore_prepared &prepared, size_t i) {
   return {need.kind, need.space == 0, need.bytes, StringView(need.shared_group)};
 }
 
-// Sums the bytes of all memory needs of one kind, on the host or on a device. Needs with the same non-empty group share
-// memory, so only the largest of them counts. Returns UINT64_MAX if the sum overflows.
+// Adds up all memory needs of one kind (host or device), in bytes. Needs with the same non-empty group share memory, so
+// only the largest of them counts. Returns UINT64_MAX if the sum overflows.
 template <typename NeedAt>
 uint64_t total_of(size_t count, uint32_t kind, bool on_host, NeedAt need_at_index) {
   uint64_t total = 0;
@@ -158,7 +158,7 @@ class Preparation {
       const uint64_t wanted = need.alignment > kMinAlignment ? need.alignment : kMinAlignment;
       state_.blocks[i] = {nullptr, need.bytes};
       state_.scratch_offsets[i] = kNotScratch;
-      // the backend allocates device memory itself, and check_declared has checked the amount
+      // the backend allocates device memory itself; check_declared has already checked its size
       if (need.space != 0) continue;
       if (need.kind == EDGECORE_MEMORY_SCRATCH) {
         scratch = (scratch + wanted - 1) & ~(wanted - 1);
@@ -319,7 +319,8 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
     const uint64_t event = config.tracer == nullptr ? 0 : config.tracer->begin(EventKind::kPrepare, backend, pc, -1);
     const Status status = Preparation(*this, pc, error).run();
     if (config.tracer != nullptr) config.tracer->end(event);
-    // The delegate refuses these shapes, but accepted the maximum shapes at load: the inputs are wrong, not the file.
+    // The delegate refuses these shapes, but accepted the maximum shapes at load. So report wrong inputs, not a bad
+    // file.
     if (status.code() == EDGECORE_INVALID_PROGRAM) {
       error.code = EDGECORE_INVALID_ARGUMENT;
       return extend(error, " The shapes of the inputs do not fit the program, or each other.");
@@ -348,7 +349,7 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
     run_state.pending.fired = 0;
   }
   call_error.clear();
-  // mark the delegate's state as interrupted, until end_delegate_call clears the mark
+  // mark the delegate's state as interrupted; end_delegate_call clears the mark
   if (state.state_set != nullptr) state.state_set->interrupted = true;
   const int32_t code = state.backend->table->execute(state.instance, &info, run_state.args.data(),
                                                      instruction.args.size(), sizeof(edgecore_value), &call_error);

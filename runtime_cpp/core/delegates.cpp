@@ -28,7 +28,7 @@ void EDGECORE_CALL release_blob(edgecore_scope *scope) {
   }
 }
 
-// Loads the blob of a delegate. A blob that is stored in the flatbuffer is part of the loaded tables.
+// Loads the blob of a delegate. A blob in the flatbuffer needs no load, because it is part of the tables.
 Result<Bytes> load_blob(const MethodImpl &method, size_t index, DelegateState &state, Error &error) {
   const fb::BackendDelegateDataReference &place =
       *method.plan->delegates()->Get(static_cast<uint32_t>(index))->processed();

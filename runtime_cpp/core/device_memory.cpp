@@ -6,7 +6,8 @@
 namespace edgecore {
 namespace {
 
-// Copies bytes between host memory and a device buffer. Returns the backend's status code, with a message in `error`.
+// Copies bytes between host memory and a device buffer. Returns the backend's status code, and sets `error` to its
+// message.
 int32_t transfer(const edgecore_backend &table, edgecore_buffer *buffer, void *host, uint64_t bytes, bool to_device,
                  Error &error) {
   void *mapped = nullptr;
@@ -53,8 +54,8 @@ Status copy(MethodImpl &method, const DelegateArgument &argument, void *host, bo
               " a buffer of its device failed: ", method.call_error.sentence());
 }
 
-// Binds each tensor that lives in a mutable buffer's device memory to one of the mutable buffer's two device buffers:
-// to `spare` if the tensor is the buffer's new content, otherwise to `content`.
+// Binds the tensors that live in device memory of a mutable buffer, which has two device buffers. A tensor with the new
+// content is bound to `spare`, any other tensor to `content`.
 void bind_states(MethodImpl &method) {
   for (const ResidentSlot *slot = method.bindings.resident; slot != nullptr; slot = slot->next) {
     edgecore_buffer *&bound = slot->copy == nullptr ? slot->slot->tensor.buffer : slot->copy->buffer;
@@ -108,7 +109,7 @@ class Devices final : public DeviceMemory {
     if (!wanted) return Status();
     DeviceUses uses(method);
     EDGECORE_TRY(uses.find(error));
-    Span<DeviceCopy> copies;  // the device copy of each value; add_copy makes more if calls cannot share one
+    Span<DeviceCopy> copies;  // first device copy of each value; add_copy makes others for calls that cannot share it
     EDGECORE_TRY(method.make_array(method.bindings.values.size(), copies, error));
     for (size_t value = 0; value < method.bindings.values.size(); ++value) {
       copies[value] = {nullptr, uses[value].bytes, uses[value].alignment};
@@ -222,7 +223,7 @@ class Devices final : public DeviceMemory {
     return Status();
   }
 
-  // Copies a mutable buffer's content between host and device memory, and records the copy as an event of the trace.
+  // Copies a mutable buffer's content between host and device memory, and records the copy as a trace event.
   static Status move_state(MethodImpl &method, StateSlot &state, bool to_device, Error &error) {
     DeviceState &device = state.device();
     EventTracer *tracer = method.config.tracer;

@@ -3,7 +3,7 @@
 namespace edgecore {
 namespace {
 
-// Special values of ValueUse::last: a use before the first instruction (inputs), and one after the last (outputs).
+// Special values of ValueUse::last: inputs are used before the first instruction, outputs after the last one.
 constexpr uint32_t kBefore = kNoUse - 2, kAfter = kNoUse - 1;
 
 bool same_layout(const TensorSlot &a, const TensorSlot &b) {
@@ -39,13 +39,13 @@ Status DeviceUses::find(Error &error) {
       if (value >= 0) note_host(static_cast<size_t>(value), kAfter, false);
     }
   }
-  // The choice of a value's memory compares the value with all others. Limits::items bounds the time of these
-  // comparisons, because a damaged file may have millions of values; values beyond the limit stay in host memory.
+  // Choosing a value's memory compares the value with all others. A damaged file may have millions of values, so
+  // Limits::items bounds the number of comparisons. Values beyond the limit stay in host memory.
   steps_ = count == 0 ? 0 : method_.owner->limits().items / count;
   for (const StateSlot *state = method_.bindings.states; state != nullptr; state = state->next) {
     const size_t value = static_cast<size_t>(state->value);
     if (choose_state(value) || uses_[value].update == kNoUse) continue;
-    uses_[value].on_host = true;  // stays in host memory, where the kernel aten::copy_ updates it
+    uses_[value].on_host = true;  // this buffer stays in host memory, where the kernel aten::copy_ updates it
     uses_[uses_[value].content].on_host = true;
   }
   for (size_t value = 0; value < count; ++value) {
@@ -144,7 +144,7 @@ void DeviceUses::note_update(const Instruction &instruction, uint32_t pc) {
   state.update = pc;
   state.content = static_cast<uint32_t>(instruction.args[1]);
   ValueUse &content = note(state.content, pc, false);
-  // if one value is the new content of several mutable buffers, only one of these could swap memory with it
+  // only one mutable buffer can swap memory with a value, but this one is the new content of several
   if (content.update != kNoUse) content.several = true;
   content.update = pc;
   content.is_fresh_at_update = content.is_fresh;
@@ -163,14 +163,14 @@ bool DeviceUses::overlap(size_t a, size_t b) const {
   return begin < other + second.capacity && other < begin + first.capacity;
 }
 
-// Returns true if another value at overlapping addresses of the arena may access the memory of `value`: a mutable
-// buffer, or a used value whose first use does not write it. If `value` itself is a mutable buffer, every used value at
-// overlapping addresses counts.
+// Returns true if another value at overlapping addresses of the arena may access the memory of `value`. Such a value is
+// a mutable buffer, or is used and its first use does not write it. If `value` itself is a mutable buffer, every used
+// value at overlapping addresses counts.
 bool DeviceUses::has_alias(size_t value) const {
   const bool is_state = method_.bindings.tensor_of[value]->state != nullptr;
   for (size_t i = 0; i < uses_.size(); ++i) {
     if (i == value || !is_planned(i) || !overlap(i, value)) continue;
-    // other methods may use value `i`, a mutable buffer
+    // value `i` is a mutable buffer, which other methods may use
     if (method_.bindings.tensor_of[i]->state != nullptr) return true;
     if (uses_[i].last != kNoUse && (is_state || !uses_[i].written_first)) return true;
   }
@@ -193,8 +193,9 @@ bool DeviceUses::is_on_device(size_t value) const {
   return is_planned(value) && !uses_[value].on_host && uses_[value].written_first;
 }
 
-// `value` is the source of an aten::copy_ that updates a mutable buffer, which has two device buffers: its content and
-// a spare one. Returns true if a run can compute the value directly in the spare one, so that the copy becomes a swap.
+// `value` is the source of an aten::copy_ that updates a mutable buffer. The mutable buffer has two device buffers: one
+// holds its content, the other is spare. Returns true if a run can compute the value directly in the spare one, so that
+// a swap replaces the copy.
 bool DeviceUses::can_hold_new_content(size_t value) const {
   const ValueUse &use = uses_[value];
   return use.backend != nullptr && use.last_on_device < use.update && can_have_one_copy(value) &&
@@ -214,7 +215,8 @@ bool DeviceUses::choose_state(size_t state) {
     const TensorSlot &slot = *method_.bindings.tensor_of[i], &buffer = *method_.bindings.tensor_of[state];
     const bool is_same = slot.tensor.dl.data == buffer.tensor.dl.data && slot.tensor.capacity == buffer.tensor.capacity;
     if (user == nullptr) user = &uses_[i];
-    // If an aten::copy_ updates the buffer, refuse aliases: a write to one changes content that a failed run must keep.
+    // If an aten::copy_ updates the buffer, refuse aliases: a write to an alias changes the content, which must survive
+    // a failed run.
     if (!is_same || slot.state != nullptr || has_update || uses_[i].on_host || !on_same_device(*user, uses_[i])) {
       return false;
     }
@@ -226,7 +228,7 @@ bool DeviceUses::choose_state(size_t state) {
   const bool is_free = device.table == nullptr;
   if (!is_free && (device.table != user->backend->table || device.driver != user->backend->driver ||
                    device.memory_kind != user->memory_kind)) {
-    return false;  // other methods keep the buffer on another device
+    return false;  // other methods have the buffer's content on another device
   }
   use.backend = user->backend;
   use.memory_kind = user->memory_kind;
@@ -243,7 +245,8 @@ bool DeviceUses::choose_state(size_t state) {
   return true;
 }
 
-// Decides whether a value other than a mutable buffer lives in device memory, and whether its calls can share one copy.
+// Decides whether a value other than a mutable buffer lives in device memory, and whether the delegate calls that use
+// it can share one copy.
 void DeviceUses::choose(size_t value) {
   ValueUse &use = uses_[value];
   const TensorSlot &slot = *method_.bindings.tensor_of[value];

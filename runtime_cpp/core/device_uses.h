@@ -16,32 +16,32 @@ enum class Home : uint8_t {
 
 // How the instructions of a method use one tensor value.
 struct ValueUse {
-  const LoadedBackend *backend;  // the backend that uses the value in memory of its device; NULL: none
+  const LoadedBackend *backend;  // the backend whose delegates use the value in device memory; NULL: none
   uint32_t memory_kind;          // the kind of device memory that the backend requires
-  uint64_t bytes;                // bytes that the device buffer must have for all delegates that use the value
+  uint64_t bytes;                // size of a device buffer that suffices for all delegates that use the value
   uint64_t alignment;
   uint32_t last;            // index of the last instruction that uses the value; kNoUse: none
   uint32_t last_on_device;  // index of the last delegate call that uses the value on a device
   uint32_t update;   // index of the aten::copy_ that updates a mutable buffer; set for the buffer and its new content
   uint32_t content;  // for a mutable buffer with an `update`: index of the value with its new content
-  uint32_t state;    // if `home` is kState or kNewContent, or with has_new_content: index of the mutable buffer
+  uint32_t state;    // index of the mutable buffer; set if `home` is kState or kNewContent, or if has_new_content
   Home home;
-  bool on_host;             // true if a kernel, the caller, a list or a delegate that needs host memory uses the value
+  bool on_host;             // true if a user of the value needs host memory: a kernel, the caller, a list or a delegate
   bool several;             // true if several backends or memory kinds use the value, or it updates several buffers
   bool written_first;       // true if the first instruction that uses the value writes it
   bool read;                // true if an instruction reads the value after its first use
   bool twice;               // true if two arguments of one delegate call are this value
   bool is_viewed;           // true if the value is a view, or another value is a view of it
-  bool is_fresh;            // for `find`: true if the device copy is up to date at the current instruction
-  bool is_fresh_at_update;  // `is_fresh` as it was at the instruction `update`
+  bool is_fresh;            // used by `find`: true if the device copy is up to date at the current instruction
+  bool is_fresh_at_update;  // value of `is_fresh` at the instruction `update`
   bool has_one_copy;        // for Home::kHost: true if all delegate calls that use the value can share a device copy
   bool has_new_content;  // for Home::kHost: true if the device copy is in the spare device buffer of a mutable buffer
 };
 
 constexpr uint32_t kNoUse = UINT32_MAX;
 
-// The uses of all values of a method, and the memory chosen for each. Values stay on a device only in methods without
-// branches and moves, because only there the order of execution is known in advance.
+// The uses of all values of a method, and the memory chosen for each value. Values stay on a device only in methods
+// without branches and moves, because only there the order of execution is known in advance.
 class DeviceUses {
  public:
   explicit DeviceUses(MethodImpl &method) : method_(method) {}
@@ -72,7 +72,7 @@ class DeviceUses {
   MethodImpl &method_;
   Span<ValueUse> uses_;
   bool is_straight_ = true;  // true if the method has no branches and no moves
-  uint64_t steps_ = 0;       // number of values that may still be compared with all others (limit: Limits::items)
+  uint64_t steps_ = 0;       // number of values that may still be compared with all others; from Limits::items
 };
 
 }  // namespace edgecore

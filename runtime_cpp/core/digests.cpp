@@ -11,7 +11,7 @@ namespace {
 // times, so hashing stops after kMaxReads times the total size of the program and its .ptd files.
 constexpr uint64_t kMaxReads = 64;
 
-// The kind and the name of the data whose hash is compared, for the error message.
+// For error messages: the kind and the name of the data whose hash is compared.
 struct Subject {
   StringView kind;
   StringView name;
@@ -23,8 +23,8 @@ class DigestCheck {
       : tables_(tables), meta_(*tables.meta), remaining_(bytes * kMaxReads), error_(error) {}
 
   Status segment(const fb::SubsegmentOffsets *offsets, StringView name, const flatbuffers::Vector<uint8_t> *digest) {
-    // Entry 0 of the offsets is reserved: a table with no other entry belongs to a file without constants (or without
-    // initial state), whose segment index must not be used.
+    // Entry 0 of the offsets is reserved. If it is the only entry, the file has no constants (or no initial state), so
+    // the segment index must not be used.
     const bool has_data = offsets != nullptr && size_of(offsets->offsets()) > 1;
     if (!has_data || offsets->segment_index() >= tables_.segments.size()) return Status();
     return stored(offsets->segment_index(), LoadUse::kConstants, {"segment", name}, span_of(digest));
@@ -93,8 +93,8 @@ class DigestCheck {
                 "' are not those that were compiled: their SHA-256 is not the one in the metadata.");
   }
 
-  // Returns the hash that the metadata has for `key`, or no bytes. The metadata is sorted by key and the caller asks
-  // for keys in ascending order, so each search continues at entry `next`, where the previous one ended.
+  // Returns the hash that the metadata has for `key`; empty if it has none. The metadata is sorted by key and the
+  // caller asks for keys in ascending order, so each search continues at entry `next`, where the previous one ended.
   Bytes digest_of(StringView key, uint32_t &next) const {
     while (next < size_of(meta_.data()) && less(view_of(meta_.data()->Get(next)->key()), key)) ++next;
     if (next == size_of(meta_.data()) || view_of(meta_.data()->Get(next)->key()) != key) return Bytes();

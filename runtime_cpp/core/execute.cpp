@@ -36,7 +36,7 @@ class Interpreter {
     return run();
   }
 
-  // Continues a run that waited for a delegate: ends that delegate call, then executes the following instructions.
+  // Continues a run that waited for a delegate: ends the delegate call, then executes the following instructions.
   Status resume() {
     const PendingRun &pending = method_.run_state.pending;
     pc_ = pending.pc;
@@ -111,7 +111,7 @@ class Interpreter {
   }
 
   // Counts executed instructions and the list entries that they read. Fails when the count exceeds instruction_limit,
-  // so that a file with an endless loop cannot block the caller forever.
+  // because a file with an endless loop would otherwise block the caller forever.
   Status spend(uint64_t steps) {
     steps_ += steps;
     if (steps_ <= method_.config.instruction_limit) return Status();
@@ -213,7 +213,7 @@ class Interpreter {
     return Status();
   }
 
-  // Checks that the result of a kernel call may be written; in the file it is the call's last argument. resize()
+  // Checks that the result of a kernel call is writable. In the file, the result is the call's last argument. resize()
   // refuses read-only tensors, but a kernel need not resize its output, so this check is also needed.
   Status check_result(const Instruction &instruction) {
     const ListSlot *list = method_.bindings.list_of[instruction.result];
@@ -240,7 +240,7 @@ class Interpreter {
     const TensorSlot &base = slot_of(method_.run_state.args[0].as.tensor);
     TensorSlot &view = slot_of(method_.run_state.args[2].as.tensor);
     // Refuse an input as the view: et_view would change the input's shape. In the next run the input has the caller's
-    // memory again, but would keep that shape, for which the memory may be too small.
+    // memory again but keeps the changed shape, which may not fit into that memory.
     if (view.storage == Storage::kInput) {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "an input cannot be made a view.");
     }
@@ -252,8 +252,8 @@ class Interpreter {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "the view has ", current_bytes(view),
                            " bytes, its base ", base.tensor.capacity, ".");
     }
-    // A resizable view may still have the last run's shape. If that is too large for the base's memory, set all sizes
-    // to 0.
+    // A resizable view may still have its shape from the last run. If this shape is too large for the base's memory,
+    // set all sizes to 0.
     if (current_bytes(view) > base.tensor.capacity) {
       for (int32_t i = 0; i < view.tensor.dl.ndim; ++i) view.tensor.dl.shape[i] = 0;
       update_strides(view.tensor);
@@ -308,8 +308,8 @@ class Interpreter {
     return Status();
   }
 
-  // Unbinds a view from its base tensor's memory. Other tensors keep their memory: it belongs to arenas, the file or
-  // the caller.
+  // Unbinds a tensor from its base's memory if it is a view. Other tensors keep their memory, which belongs to arenas,
+  // the file or the caller.
   static void free(TensorSlot &slot) {
     if (slot.storage == Storage::kView) restore_base(slot);
   }
@@ -347,7 +347,8 @@ Status MethodImpl::resume_run(Error &error) {
 Status MethodImpl::finish_run(Status status) {
   if (run_state.pending.waiting) return status;
   if (config.tracer != nullptr) config.tracer->end(run_state.pending.run_event);
-  // Inputs in an arena must be set again before the next run: other tensors have used the same memory in this run.
+  // Inputs in an arena must be set again before the next run, because this run may have overwritten them with other
+  // tensors.
   const Span<const int32_t> inputs = span_of(plan->inputs());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorSlot *slot = bindings.tensor_of[static_cast<size_t>(inputs[i])];

@@ -5,10 +5,10 @@
 namespace edgecore {
 namespace {
 
-// Returns true if the last of `args` is not an argument but the result, which a .pte appends to the arguments of a
-// kernel call with out arguments. The result is the same tensor or list of tensors as an earlier argument, a list with
-// the same tensors as the argument before it (ExecuTorch's split), or a list of the arguments before it. Adds the
-// number of compared list entries to `compared`.
+// Returns true if the last entry of `args` is the result of the call. A .pte appends the result to the arguments if the
+// kernel has out arguments. The result is the same tensor or list of tensors as an earlier argument, a list with the
+// same tensors as the argument before it (ExecuTorch's split), or a list of the arguments before it. Adds the number of
+// compared list entries to `compared`.
 bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t &compared) {
   if (args.size() < 2) return false;
   const size_t last = args.size() - 1;
@@ -38,7 +38,7 @@ bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t
 }
 
 // Returns true if a move instruction may bind `tensor` to the memory of `moved`. Kernels and delegates were prepared
-// for the declared `tensor`, so the dtype and dim order must be equal, and the maximum shape must not be larger.
+// for `tensor` as declared. So `moved` must have its dtype and dim order, and must not have a larger maximum shape.
 bool can_replace(const edgecore_tensor &moved, const edgecore_tensor &tensor) {
   if (moved.scalar_type != tensor.scalar_type || moved.dl.ndim != tensor.dl.ndim) return false;
   for (int32_t i = 0; i < tensor.dl.ndim; ++i) {
@@ -97,7 +97,7 @@ Status collect_dtypes(const MethodImpl &method, Error &error) {
   return Status();
 }
 
-// Appends the dtypes of a bit mask to an error message: " for float64 and int8".
+// Appends the dtypes in a bit mask to an error message, such as " for float64 and int8".
 void append_dtypes(Error &error, uint64_t dtypes) {
   const char *before = " for ";
   for (int32_t type = 0; type < 64; ++type) {
@@ -199,7 +199,8 @@ Status MethodImpl::build_rebound(size_t move_count, Error &error) {
   for (const Instruction &instruction : instructions) {
     if (instruction.op == Op::kMove && bindings.tensor_of[instruction.result] != nullptr) {
       bindings.moved[moves++] = static_cast<int32_t>(instruction.result);
-      // Mark the source, because a view that rebinds the destination after the move rebinds the source's tensor.
+      // Mark the source: after the move, the destination is the source's tensor, so a view that rebinds the destination
+      // rebinds this tensor.
       bindings.uses[instruction.target] |= kIsRebound;
     }
     if (!instruction.is_view) continue;

@@ -30,7 +30,8 @@ Status bad_input(const MethodImpl &method, size_t index, Error &error, const Pie
   return extend(error, " ", pieces...);
 }
 
-// Returns the index in Bindings::values of an input. Fails if it cannot be set to an argument of type `argument_tag`.
+// Returns the index in Bindings::values of an input. Fails if an argument of type `argument_tag` cannot be assigned to
+// this input.
 Result<size_t> input_value(const MethodImpl &method, size_t index, uint32_t argument_tag, Error &error) {
   EDGECORE_TRY(method.check_idle(error));
   const Span<const int32_t> inputs = span_of(method.plan->inputs());
@@ -48,7 +49,8 @@ Result<size_t> input_value(const MethodImpl &method, size_t index, uint32_t argu
   return value;
 }
 
-// Returns true if `strides` describe a dense tensor in the dim order of `tensor`, dims of size 1 aside.
+// Returns true if `strides` describe a dense tensor in the dim order of `tensor`. Strides of dims of size 1 do not
+// matter.
 bool is_dense(const edgecore_tensor &tensor, Span<const int64_t> shape, Span<const int64_t> strides) {
   int64_t expected = 1;
   for (size_t i = shape.size(); i-- > 0;) {
@@ -109,7 +111,8 @@ Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &argume
   return Status();
 }
 
-// Returns the TensorSlot of a tensor input or output; NULL if it is not a tensor or if `index` is out of range.
+// Returns the TensorSlot of a tensor input or output; NULL if the input or output is not a tensor, or if `index` is out
+// of range.
 const TensorSlot *slot_at(const MethodImpl &method, const flatbuffers::Vector<int32_t> *values, size_t index) {
   const auto list = span_of(values);
   return index < list.size() ? method.bindings.tensor_of[static_cast<size_t>(list[index])] : nullptr;
@@ -333,7 +336,7 @@ bool Method::shares_state() const {
   bool shares = method.bindings.shares_state;
   for (const DelegateState &state : method.delegates.slots) {
     const StateSet *set = state.state_set;
-    // all methods share a StateSet without a method name: even later methods may add tensors to it
+    // all methods share a StateSet that has no method name, so methods that are loaded later may add tensors to it
     shares = shares || (set != nullptr && set->method.empty());
   }
   return shares;

@@ -17,7 +17,7 @@ enum class Storage : uint8_t {
   kConstant,  // memory of the program file, or of an external weights file (.ptd)
   kInput,     // memory of the caller, set with set_input
   kOutput,    // memory of the caller, set with set_output
-  kView,      // memory of another tensor, bound by an executorch_prim::et_view instruction
+  kView,      // memory of another tensor, to which an executorch_prim::et_view instruction binds this one
 };
 
 // The memory that a tensor has at the beginning of each run; each run first restores the tensor from this record. Only
@@ -46,10 +46,10 @@ inline BaseStorage storage_of(const TensorSlot &slot) {
   return {slot.tensor.dl.data, static_cast<size_t>(slot.tensor.capacity), slot.readable, slot.tensor.flags};
 }
 
-// Returns the address that the tensor's data has at the beginning of a run.
+// Returns the address of the tensor's data at the beginning of a run.
 inline void *base_data(const TensorSlot &slot) { return slot.base == nullptr ? slot.tensor.dl.data : slot.base->data; }
 
-// A mutable buffer (registered buffer of the model that keeps its content between runs) that the method uses.
+// A mutable buffer that the method uses: a registered buffer of the model, which keeps its content between runs.
 struct StateSlot {
   uint32_t value;  // index of the mutable buffer's tensor in Bindings::values
   TensorSlot *slot;
@@ -91,7 +91,7 @@ enum class Op : uint8_t {
   kMove,
   kJumpFalse,
   kFree,
-  kUpdateState,  // swaps a mutable buffer on a device with its new content, instead of running aten::copy_
+  kUpdateState,  // replaces an aten::copy_: swaps a mutable buffer's content on a device with the new content
 };
 
 // An instruction of a method, decoded from the file by instructions.cpp.
@@ -110,7 +110,7 @@ struct Instruction {
 // The kernel that runs an operator of the file.
 struct Kernel {
   edgecore_kernel_fn run;
-  uint64_t dtypes;  // bit n: a call has a tensor of ScalarType n; 0 without an EDGECORE_KERNELS_SELECTED library
+  uint64_t dtypes;  // bit n is set if a call has a tensor of ScalarType n; 0 if no library is EDGECORE_KERNELS_SELECTED
   bool is_own;      // true for a kernel of edgecore's own library: such kernels write only their results
 };
 
@@ -129,8 +129,8 @@ struct Staging {
   DeviceCopy *device;                       // the argument's copy in device memory, if the backend requires that
   uint64_t capacity;                        // size of the copy in host memory, in bytes
   void *original;  // the tensor's own data pointer while the copy replaces it in a call; otherwise NULL
-  bool written;    // true if the argument is an output: the delegate's last prepare called resize for it
-  bool repeated;   // true if `written` is true and two arguments are the same tensor; also set by resize
+  bool written;    // true if the delegate's last prepare called resize for the argument, so it is an output
+  bool repeated;   // true for an output that is also another argument of the call; set by resize, like `written`
   bool is_fresh;   // true if an earlier call of the same run has filled `device`; set by device_uses.cpp
 };
 
@@ -165,8 +165,8 @@ struct DelegateState {
   edgecore_instance *instance;
   const DelegateCall *prepared_for;    // the call for whose shapes the delegate is prepared; NULL: none
   Span<edgecore_memory_block> blocks;  // memory for each need (request for memory) of the delegate's last prepare
-  size_t block_capacity;               // length of each of the arrays `blocks`, `owned` and `scratch_offsets`
-  edgecore_memory_block *owned;        // for each need: its persistent or staging memory, if the need names no group
+  size_t block_capacity;               // allocated length of the arrays `blocks`, `owned` and `scratch_offsets`
+  edgecore_memory_block *owned;        // for each need that names no group: its persistent or staging memory
   uint64_t *scratch_offsets;           // for each need: its offset in the method's scratch area, or kNotScratch
 };
 
@@ -203,10 +203,11 @@ class DeviceMemory {
  public:
   // Fails if the backend has no functions for device memory.
   virtual Status check(const MethodImpl &method, const edgecore_backend &table, Error &error) const = 0;
-  // Moves values that only one backend's delegates use to its device's memory. Called once, when all are prepared.
+  // Moves values to a device's memory if only delegates of that device's backend use them. Called once, when all
+  // delegates are prepared.
   virtual Status assign_buffers(MethodImpl &method, Error &error) const = 0;
   // Called at the start of each run: copies the content of a mutable buffer between host and device memory if another
-  // method, a reset or an import has left it in the memory that this method does not use.
+  // method, a reset or an import left the current content in the wrong one of the two for this method.
   virtual Status begin_run(MethodImpl &method, Error &error) const = 0;
   // Swaps the two device buffers of a mutable buffer, after delegates have computed its new content in the spare one.
   virtual void update_state(MethodImpl &method, TensorSlot &slot) const = 0;
@@ -220,7 +221,7 @@ class DeviceMemory {
   ~DeviceMemory() = default;
 };
 
-// Bits of Bindings::uses, which says how the method uses a value.
+// Bits that Bindings::uses combines: how the method uses a value.
 constexpr uint8_t kIsInput = 1;
 constexpr uint8_t kIsOutput = 2;
 // instructions.cpp sets the following bits:
@@ -235,7 +236,7 @@ struct Bindings {
   Span<edgecore_value> declared;     // for each input: its value as the file declares it
   Span<TensorSlot *> tensor_of;      // for each value: its TensorSlot; NULL if the value is not a tensor
   Span<ListSlot *> list_of;          // for each value: its ListSlot; NULL if the value is not a list
-  Span<MutableBytes> arenas;         // planned memory
+  Span<MutableBytes> arenas;         // memory that the file plans for tensors
   StateSlot *states = nullptr;       // linked list of the mutable buffers that the method uses
   ResidentSlot *resident = nullptr;  // tensors in device memory of mutable buffers; built by device_memory.cpp
   bool shares_state = false;         // true if the method shares mutable buffers with other methods (StateStore)
@@ -250,7 +251,7 @@ struct Bindings {
 // The delegates of a method and their memory.
 struct DelegateSlots {
   Span<DelegateState> slots;       // the method's delegates; built by delegates.cpp when the method is loaded
-  size_t loaded = 0;               // number of entries at the start of `slots` that destroy_delegates must destroy
+  size_t loaded = 0;               // destroy_delegates destroys the first `loaded` entries of `slots`
   DeviceBuffers buffers{nullptr};  // device buffers of the method; device_memory.cpp adds each when it is first needed
   edgecore_memory_block scratch_area = {nullptr, 0};  // all delegates' scratch memory; delegate_call.cpp enlarges it
   uint64_t scratch_alignment = 1;                     // alignment of the scratch memory in bytes
@@ -259,9 +260,9 @@ struct DelegateSlots {
 
 // The state of the current run and of the instruction that it executes.
 struct RunState {
-  Span<edgecore_value> args;         // arguments of the current instruction; as long as the longest instruction needs
+  Span<edgecore_value> args;         // arguments of the current instruction; long enough for every instruction
   size_t arg_count = 0;              // number of entries of `args` that the current instruction uses
-  Staging *preparing = nullptr;      // staging of the arguments of the call in prepare; resize sets `written` there
+  Staging *preparing = nullptr;      // staging of the call whose prepare is running; resize sets `written`
   Completion *completion = nullptr;  // callback of an asynchronous run (Method::start); NULL: the run must not wait
   PendingRun pending = {};
 };
@@ -297,7 +298,7 @@ struct MethodImpl : Method {
   DelegateSlots delegates;
   RunState run_state;
   MemoryTotals memory;
-  Error call_error;  // message of the kernel or backend in the current call, to which the core adds the instruction
+  Error call_error;  // message from the kernel or backend in the current call; the core adds the instruction's number
 
   static MethodImpl &of(Method *method) { return *static_cast<MethodImpl *>(method); }
   static const MethodImpl &of(const Method *method) { return *static_cast<const MethodImpl *>(method); }
@@ -308,7 +309,7 @@ struct MethodImpl : Method {
   // Defined in instructions.cpp:
   OperatorName operator_name(size_t kernel) const;
   Status build_instructions(Error &error);
-  // Builds Bindings::moved and Bindings::rebound. `move_count` is the number of move instructions that move a tensor.
+  // Builds Bindings::moved and Bindings::rebound. `move_count` counts the move instructions that move tensors.
   Status build_rebound(size_t move_count, Error &error);
   Status resolve_kernels(Error &error);
   // Defined in delegates.cpp:
@@ -349,7 +350,7 @@ struct MethodImpl : Method {
   Status allocate_entries(size_t count, size_t size, size_t alignment, void *&out, Error &error);
 };
 
-// Begins an error message with the number and name of an input: "Input 'x' (0) of method 'forward'".
+// Begins an error message with the name and number of an input: "Input 'x' (0) of method 'forward'".
 void name_input(const MethodImpl &method, size_t index, Error &error);
 
 // Compares two spans of integers item by item.
@@ -364,8 +365,8 @@ inline Span<const int64_t> shape_of(const edgecore_tensor &tensor) {
   return {tensor.dl.shape, static_cast<size_t>(tensor.dl.ndim)};
 }
 
-// Returns the number of elements of a tensor at its current shape. The product cannot overflow, because loading checks
-// that the product of the maximum shape does not.
+// Returns the number of elements of a tensor at its current shape. This product cannot overflow, because loading checks
+// the larger product of the maximum shape.
 inline uint64_t element_count(const edgecore_tensor &tensor) {
   uint64_t count = 1;
   for (const int64_t size : shape_of(tensor)) count *= static_cast<uint64_t>(size);
@@ -374,14 +375,14 @@ inline uint64_t element_count(const edgecore_tensor &tensor) {
 
 inline uint64_t current_bytes(const TensorSlot &slot) { return element_count(slot.tensor) * slot.element_size; }
 
-// Returns an upper bound in bytes for a delegate argument's copy: the tensor at its maximum shape, plus the backend's
-// tail padding, plus one granule, because the size is rounded up to a multiple of the granule.
+// Returns an upper bound in bytes for a delegate argument's copy: the tensor at its maximum shape, the backend's tail
+// padding, and one granule, because sizes are rounded up to whole granules.
 uint64_t padded_bytes(const TensorSlot &slot, const edgecore_buffer_requirement &requirement);
 
 // Computes the strides of a dense tensor from its shape and dim order.
 void update_strides(edgecore_tensor &tensor);
 
-// Returns the name of a value's type for error messages: "a tensor".
+// Returns the name of a value's type for error messages, such as "a tensor".
 StringView tag_name(uint32_t tag);
 
 }  // namespace edgecore

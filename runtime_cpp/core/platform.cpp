@@ -56,7 +56,7 @@ uint64_t platform_nanoseconds() {
 bool platform_has_heap() { return active.allocate != nullptr; }
 
 void *platform_allocate(uint64_t size, uint64_t alignment) {
-  // no heap is registered now, although one was when the caller received its services
+  // no heap is registered now, although a heap was registered when the caller received its services
   if (active.allocate == nullptr) return nullptr;
   __atomic_store_n(&heap_used, 1, __ATOMIC_RELAXED);
   return active.allocate(size, alignment);

@@ -6,8 +6,8 @@
 
 namespace edgecore {
 
-// Replaces the core's default platform functions by a host layer's. `defaults` must have all members, and its
-// functions must stay valid until the process ends. `level` is the log level until the application sets one.
+// Replaces the core's default platform functions with the functions of a host layer. `defaults` must have all members,
+// and its functions must stay valid until the process ends. `level` is the log level until the application sets one.
 void set_default_platform(const edgecore_platform &defaults, int32_t level);
 
 uint64_t platform_nanoseconds();

@@ -40,7 +40,8 @@ struct TensorPlace {
 
 // Finds the data of a tensor (tensor_bytes() bytes) in the program file: the value of a constant, or the initial
 // content of a mutable buffer. The tensor must not be external (in a .ptd), and its data_buffer_idx must not be 0.
-// Errors: INVALID_PROGRAM; the message is the middle of a sentence, whose beginning and period the caller adds.
+// Errors: INVALID_PROGRAM; the caller completes the message, which has neither the beginning nor the period of its
+// sentence.
 Status find_tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, TensorPlace &place, Error &error);
 
 // Returns the metadata of a method, or NULL if the file has none.
@@ -62,7 +63,8 @@ inline const fb::meta::Argument *argument_at(const ArgumentMetas *arguments, siz
 inline const DimMetas *dims_of(const fb::meta::Argument *argument) {
   return argument == nullptr || size_of(argument->dims()) == 0 ? nullptr : argument->dims();
 }
-// Returns true if a dim's `size` is multiple * n + offset for an integer n. The minimum and maximum are not checked.
+// Returns true if a dim's `size` is multiple * n + offset for an integer n. The dim's minimum and maximum are not
+// checked.
 inline bool is_multiple(const fb::meta::Dim &dim, int64_t size) {
   const int64_t multiple = dim.multiple();
   // a multiple of 1, the most common, allows every size: skip the slow division

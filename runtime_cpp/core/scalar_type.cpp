@@ -15,7 +15,7 @@ struct Row {
   uint8_t bytes, dlpack_code, dlpack_bits;
 };
 
-constexpr int32_t kUnused = 18;  // a ScalarType number that stands for no dtype, as 19 to 21 do
+constexpr int32_t kUnused = 18;  // a ScalarType number that stands for no dtype; 19 to 21 are other such numbers
 
 constexpr Row kRows[] = {
     {"uint8", 1, EDGECORE_DL_UINT, 8},

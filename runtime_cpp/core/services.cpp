@@ -107,7 +107,7 @@ int32_t EDGECORE_CALL service_resize(edgecore_scope *scope, edgecore_tensor *ten
                   wanted)
           .code();
     }
-    // no overflow: the maximum shape, which is not smaller, does not overflow
+    // cannot overflow, because the product of the maximum shape does not
     bytes *= static_cast<uint64_t>(wanted[i]);
   }
   if (bytes > tensor->capacity) {

@@ -6,7 +6,8 @@
 namespace edgecore {
 namespace {
 
-// Copies the bytes of an argument at its current shape, as an event of the trace: a profile shows what staging costs.
+// Copies the bytes of an argument at its current shape, and traces this as an event, so that a profile shows the cost
+// of staging.
 void traced_copy(const MethodImpl &method, const DelegateArgument &argument, void *to, const void *from) {
   EventTracer *tracer = method.config.tracer;
   const uint64_t event =
@@ -22,14 +23,14 @@ bool meets(const TensorSlot &slot, const edgecore_buffer_requirement &need) {
   return bytes == 0 || (address % need.alignment == 0 && slot.readable >= readable);
 }
 
-// Returns true if the copy of an argument needs the old content. This is true for an input, for an output that is also
-// another argument, and for a mutable buffer, because the delegate may overwrite only a part.
+// Returns true if the copy of an argument needs the old content. The copy of an input needs it. So does the copy of an
+// output that is also another argument, or of a mutable buffer, because the delegate may overwrite only a part of it.
 bool is_read(const DelegateArgument &argument) {
   return !argument.staging.written || argument.staging.repeated ||
          (argument.slot.tensor.flags & EDGECORE_TENSOR_STATE) != 0;
 }
 
-// Replaces the data of an argument, for one delegate call, by a copy that meets the backend's buffer requirement.
+// For one delegate call, replaces the data of an argument by a copy that meets the backend's buffer requirement.
 Status copy_in(MethodImpl &method, const DelegateArgument &argument, Error &error) {
   Staging &staging = argument.staging;
   edgecore_tensor &tensor = argument.slot.tensor;

@@ -77,7 +77,7 @@ uint64_t TraceBuffer::begin(EventKind kind, StringView name, uint64_t instructio
 
 void TraceBuffer::end(uint64_t event) {
   const uint64_t time = now();
-  // the event is overwritten, or was not recorded: do nothing
+  // do nothing: a later event has overwritten this one, or it was not recorded
   if (event >= header_->recorded || header_->recorded - event > capacity_) return;
   TraceRecord &record = reinterpret_cast<TraceRecord *>(records_)[event % capacity_];
   const uint32_t begin = record.key.kind == static_cast<uint16_t>(EventKind::kExecute) ? 0 : record.begin;
@@ -135,7 +135,8 @@ void TraceStatistics::add(StringView name, int64_t debug_id, uint64_t begin, uin
   count(key_of(EventKind::kBackend, name, 0, debug_id, 0), to_u32(ticks_of(end) - ticks_of(begin)));
 }
 
-// Returns the totals of events with this key, and adds them if they are new. Returns NULL if the memory is full.
+// Returns the entry with the totals of events with this key; adds an entry if there is none. Returns NULL if the memory
+// is full.
 TraceTotal *TraceStatistics::total_of(const TraceKey &key) {
   TraceTotal *totals = reinterpret_cast<TraceTotal *>(records_);
   const uint32_t used = static_cast<uint32_t>(header_->recorded);

@@ -16,8 +16,8 @@ bool is_aligned(const flatbuffers::Vector<T> *vector) {
 }
 
 // Limits::items limits the number of list entries in a file. Loading searches all kernels or backends for the name of
-// each operator and delegate. A search counts as this many entries, so a damaged file cannot ask for millions of
-// searches.
+// each operator and delegate. A search counts as this many list entries, so that a damaged file cannot cause millions
+// of searches.
 constexpr uint64_t kLookupEntries = 4096;
 
 class PlanValidator {
@@ -48,7 +48,8 @@ class PlanValidator {
     return fail(error_, EDGECORE_INVALID_PROGRAM, "Method '", name_, "': ", pieces...);
   }
 
-  // Counts list entries each time that a table uses the list: a small file may use one long list in many tables.
+  // Counts the entries of a list again each time that a table uses it: in a small file, many tables may use one long
+  // list.
   Status count_items(uint64_t n) {
     items_ += n;
     if (items_ <= limits_.items) return Status();
@@ -339,7 +340,7 @@ class PlanValidator {
 // Maximum number of memory needs (requests for memory) of a delegate. Each need is compared with every other one.
 constexpr size_t kMaxNeeds = 256;
 
-// Sizes, multiples and offsets of dims are below this limit, so 64-bit arithmetic on them cannot overflow.
+// The size, multiple and offset of every dim are below this limit, so 64-bit arithmetic on them cannot overflow.
 constexpr int64_t kSizeLimit = int64_t{1} << 31;
 
 // Checks the metadata of inputs or outputs, if the file has any. Symbolic sizes must be numbered in the order of their

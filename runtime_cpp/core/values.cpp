@@ -27,7 +27,7 @@ struct Builder {
   SharedBuffer *shared = nullptr;
   uint64_t shared_count = 0;
   static constexpr size_t kRecent = 8;
-  const edgecore_tensor *recent[kRecent] = {};  // recent static tensors: later ones with equal sizes share their arrays
+  const edgecore_tensor *recent[kRecent] = {};  // recent static tensors, whose arrays later tensors can share
   size_t recent_count = 0;
 
   template <typename... Pieces>
@@ -129,8 +129,8 @@ struct Builder {
     return Status();
   }
 
-  // Some tensors have planned addresses within a shared mutable buffer: they are results of in-place updates. Moves
-  // each to the same position within the buffer's memory in the StateStore.
+  // Results of in-place updates have planned addresses within a shared mutable buffer. Moves each such tensor to the
+  // same position within the buffer's memory in the StateStore.
   Status redirect_to_shared() {
     if (shared_count != 0 && method.bindings.values.size() > method.owner->limits().items / shared_count) {
       return invalid(EDGECORE_INVALID_PROGRAM, "it has ", shared_count, " shared buffers and ",
@@ -177,9 +177,9 @@ struct Builder {
     return Bytes((*segment).data() + offset, (*segment).size() - offset + tail);
   }
 
-  // Sets the shape, strides and maximum shape of a tensor. For a static tensor that is not an input they never change,
-  // so the tensor shares the arrays of a recent tensor with equal sizes: separate arrays would be a large part of a
-  // method's memory on a microcontroller.
+  // Sets the shape, strides and maximum shape of a tensor. If the tensor is static and not an input, they never change.
+  // It then shares the arrays of a recent tensor with the same sizes, because separate arrays would be a large part of
+  // a method's memory on a microcontroller.
   Status build_sizes(const fb::Tensor &tensor, bool is_input, edgecore_tensor &out) {
     const Span<const int32_t> declared = span_of(tensor.sizes());
     const size_t rank = declared.size();
@@ -265,7 +265,7 @@ struct Builder {
     return Status();
   }
 
-  // Makes the list value `index` with `count` entries of type `tag`. The caller sets list.items.
+  // Makes value number `index` a list with `count` entries of type `tag`. The caller sets list.items.
   Result<ListSlot *> build_list(uint32_t index, uint32_t tag, uint64_t count) {
     Span<ListSlot> slots;
     EDGECORE_TRY(method.make_array(1, slots, error));

@@ -15,5 +15,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const Result<Bytes> program = bundled_program(file.bytes(), fuzz_limits(), error);
   const edgecore_kernel_library *libraries[] = {toy_kernels()};
   BufferDataLoader loader(*program);
-  return program.ok() && run_program(loader, {}, libraries) ? 0 : -1;  // -1: libFuzzer must not keep this input
+  return program.ok() && run_program(loader, {}, libraries) ? 0 : -1;  // -1 keeps refused files out of the corpus
 }

@@ -28,7 +28,8 @@ bool has(const File &file, size_t at, const char *text) {
   return file.size() >= at + strlen(text) && memcmp(file.data() + at, text, strlen(text)) == 0;
 }
 
-// Splits a file into parts: `header` bytes after the identifier, the flatbuffer up to `flat_end`, the data from `base`.
+// Splits a file into three parts: `header` bytes after the identifier, the flatbuffer up to `flat_end`, and the data
+// from `base` on.
 void cut(const File &file, size_t header, size_t flat_end, size_t base, Parts &parts) {
   const auto at = [&](size_t byte) { return file.begin() + static_cast<ptrdiff_t>(byte); };
   parts.header.assign(at(kHeaderAt), at(kHeaderAt + header));

@@ -23,7 +23,7 @@ struct Content {
   uint64_t number = 0;          // content of a scalar field: its bits
   File bytes;                   // content of a string, or of a vector of scalars: its bytes
   std::vector<File> texts;      // content of a vector of strings
-  std::vector<Record> records;  // content of a table or union: one table; of a vector of tables: all of them
+  std::vector<Record> records;  // the table of a table or union field, or all tables of a vector
 };
 
 // A table of a flatbuffer: its type, and the contents of its fields in the order of their ids.

@@ -10,8 +10,8 @@
 
 namespace edgecore {
 
-// Allocates each request separately on the heap: the sanitizer then detects accesses past its end. Returns NULL past 8
-// MiB.
+// Makes a separate heap allocation for each request, so that the sanitizer detects accesses past its end. Returns NULL
+// past 8 MiB.
 class FuzzAllocator final : public ScratchAllocator {
  public:
   ~FuzzAllocator() { reset(); }

@@ -9,9 +9,9 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 namespace edgecore::fuzz {
 namespace {
 
-constexpr size_t kNoise = 5;    // one mutation in kNoise replaces bytes at random
+constexpr size_t kNoise = 5;    // one in kNoise mutations replaces bytes at random
 constexpr size_t kGrowth = 64;  // maximum number of bytes that add_noise may add to a part of the file
-constexpr size_t kAgain = 3;    // after one mutation of a tree, another follows in one of kAgain cases
+constexpr size_t kAgain = 3;    // probability 1 / kAgain that another mutation of the tree follows
 
 void add_noise(File &part, Random &random) {
   const size_t size = part.size();

@@ -10,7 +10,7 @@
 namespace edgecore::fuzz {
 
 struct Parts {
-  File header;  // bytes between the flatbuffer's identifier and its tables, or before the flatbuffer
+  File header;  // header of the file: between the flatbuffer's identifier and its tables, or before the flatbuffer
   File flat;
   File rest;  // the file's bytes after the flatbuffer: segments or constants
 };
@@ -36,12 +36,12 @@ const Kind &pte_kind();
 const Kind &ptd_kind();
 const Kind &bpte_kind();
 
-// read_number and write_number read or write a little-endian number at byte `at` of a file.
+// read_number reads a little-endian number at byte `at` of a file; write_number writes it there.
 template <typename T>
 T read_number(const File &file, size_t at);
 void write_number(File &file, size_t at, uint64_t number, size_t size);
 
-// Inserts a header after the 8 bytes of a flatbuffer that end with its identifier, as in .pte and .ptd files.
+// Inserts a header after the first 8 bytes of a flatbuffer (root offset and identifier), as in .pte and .ptd files.
 File with_header(const File &flat, const File &header);
 
 }  // namespace edgecore::fuzz

@@ -173,7 +173,7 @@ class Change {
     change_length(text, [&] { return static_cast<uint8_t>(random_.below(256)); });
   }
 
-  // Returns a table of this type: a copy of one in the tree or in the donor, or a table without fields.
+  // Returns a table of this type: a copy of a table in the tree or in the donor, or a new table without fields.
   Record table(const reflection::Object *type) {
     const Source *found = nullptr;
     size_t seen = 0;
@@ -250,8 +250,8 @@ class Change {
     }
   }
 
-  // Replaces one number by another wherever it occurs: in all fields of one name, in all vectors, or in the whole tree.
-  // Numbers that must be equal, such as an index in two tables, thus stay equal.
+  // Replaces one number by another wherever it occurs: in all fields with the same name, in all vectors, or in the
+  // whole tree. Numbers that must be equal, such as an index in two tables, thus stay equal.
   bool rename() {
     const Field *only = random_.one_in(2) ? places_[random_.below(places_.size())].field : nullptr;
     const bool scalars = only != nullptr || random_.one_in(2);

@@ -20,8 +20,8 @@ class Random {
   uint64_t state_;
 };
 
-// Changes one field of the tree: to another number, enumerator, text, vector length or union type, or to a copy of a
-// table from elsewhere in the tree or from `donor`, a tree of the same schema (perhaps `root` itself).
+// Changes one field of the tree: to another number, enumerator, string, vector length or union type, or to a copy of a
+// table. The copied table comes from the tree or from `donor`, a tree of the same schema (perhaps `root` itself).
 void mutate(const Schema &schema, Record &root, const Record &donor, Random &random);
 
 }  // namespace edgecore::fuzz

@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   limits.tables = 10000;
   PiecesLoader loader(file.bytes());
   const Result<const DataFile *> loaded = DataFile::load(loader, "fuzz.ptd", &memory, limits, error);
-  if (!loaded.ok()) return -1;  // -1: libFuzzer must not keep this input
+  if (!loaded.ok()) return -1;  // -1 keeps a refused file out of libFuzzer's corpus
   uint64_t sum = 0;
   for (size_t i = 0; i < (*loaded)->count(); ++i) {
     NamedBytes entry;

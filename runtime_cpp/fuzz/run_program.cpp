@@ -12,7 +12,7 @@
 namespace edgecore {
 namespace {
 
-constexpr uint64_t kMaxBytes = 1 << 20;  // limit in bytes of each tensor, and of all planned memory together
+constexpr uint64_t kMaxBytes = 1 << 20;  // limit in bytes for each tensor, and for the total planned memory
 constexpr size_t kMaxMethods = 4;
 
 class StateReader final : public StateVisitor {
@@ -80,7 +80,7 @@ class Arguments {
     (void)method_.set_input(index, tensor, error_);
   }
 
-  // Returns memory whose first 16 words of 8 bytes are integers from 0 to 3, so that kernels may use them as indices.
+  // Returns memory that begins with 16 64-bit integers from 0 to 3, which kernels may use as indices.
   void *allocate(uint64_t bytes) {
     memory_.emplace_back(static_cast<size_t>(bytes) + 1);
     for (size_t i = 0; i < memory_.back().size() && i < 128; i += 8)

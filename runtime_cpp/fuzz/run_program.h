@@ -11,7 +11,7 @@ namespace edgecore {
 Limits fuzz_limits();
 
 // Loads a .pte file and checks its SHA-256 digests, then loads its first methods, which share mutable buffers, and runs
-// each three times: with its maximum shapes, with half of each size that may vary, and after a reset of the buffers.
+// each three times: with its maximum shapes, with every dynamic size halved, and after a reset of the buffers.
 // Delegates run on the null backend. Returns false if no method loads.
 bool run_program(DataLoader &loader, Span<const DataFile *const> data,
                  Span<const edgecore_kernel_library *const> kernels);

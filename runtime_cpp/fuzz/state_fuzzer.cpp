@@ -1,5 +1,5 @@
-// Reads arbitrary bytes as a saved state (a file with the mutable buffers of a session), as they are and with a
-// corrected checksum. If reading succeeds, writing and reading the parts again must not change them.
+// Reads arbitrary bytes as a saved state (a file with the mutable buffers of a session): first unchanged, then with a
+// corrected checksum. If reading succeeds, the state must not change when it is written and read again.
 #include <string.h>
 
 #include "heap.h"

@@ -6,7 +6,7 @@
 
 namespace edgecore::fuzz {
 
-// Counts and prints the inputs whose program runs to its end, which shows how many mutations keep a file valid.
+// Counts the inputs whose program runs to its end, and prints the count: it shows how many mutations keep a file valid.
 class Tally {
  public:
   ~Tally() { fprintf(stderr, "stat::inputs_that_ran:          %llu\n", static_cast<unsigned long long>(count_)); }

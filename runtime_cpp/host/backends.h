@@ -7,7 +7,7 @@
 namespace edgecore {
 
 // Returns the driver of a backend. check_backend must have accepted `table`, the functions of the backend. The first
-// call creates the driver, which lives until the process ends. Thread-safe. Errors: those that the backend returns.
+// call creates the driver, which lives until the process ends. Thread-safe. Returns the backend's errors.
 Result<edgecore_driver *> driver_of(const edgecore_backend *table, Error &error);
 
 // Checks that the backend declares each of `options` for the time `when` (EDGECORE_OPTION_AT_LOAD or AT_RUN), with the

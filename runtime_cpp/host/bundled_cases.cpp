@@ -54,7 +54,7 @@ Status copy_values(const Values *source, std::vector<Value> &values, Error &erro
   for (uint32_t i = 0; i < size_of(source); ++i) {
     const fb::bundled::Value &value = *source->Get(i);
     Value &copy = values.emplace_back();
-    // A value with a type but without a table counts as NONE: the flatbuffers verifier accepts it.
+    // Treat a value with a type but without a table as NONE, because the flatbuffers verifier accepts such values.
     switch (value.val() == nullptr ? fb::bundled::ValueUnion::NONE : value.val_type()) {
       case fb::bundled::ValueUnion::Int:
         copy = value.val_as_Int()->int_val();

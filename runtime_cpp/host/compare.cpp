@@ -31,7 +31,7 @@ class Errors {
     bool passes = error == 0 || (std::isfinite(error) && error <= bound);
     if constexpr (!kIsFloat<T>) {
       passes = got == expected;
-      if (!passes && error == 0) error = 1;  // two int64 numbers differ, but are equal when converted to double
+      if (!passes && error == 0) error = 1;  // different int64 numbers that are equal as doubles
     }
     const uint64_t index = difference_.count++;
     difference_.max_absolute = std::fmax(difference_.max_absolute, error);

@@ -17,7 +17,7 @@
 namespace edgecore {
 namespace {
 
-// Returns the lines in the first 4095 bytes of a text file, without line ends. Returns none if the file does not exist.
+// Returns the lines in the first 4095 bytes of a text file, without line ends; no lines if the file does not exist.
 std::vector<std::string> lines_of(const std::string &path) {
   std::FILE *file = std::fopen(path.c_str(), "r");
   if (file == nullptr) return {};
@@ -83,8 +83,8 @@ std::vector<int> performance_cpus(const std::string &root, const std::vector<int
                       : fastest(root, allowed, "cpufreq/cpuinfo_max_freq", 0.75);
 }
 
-// Returns the number of processors that the text of a CPU quota allows. The text has time and period in microseconds:
-// "50000 100000" -> 0.5. "max 100000" and "-1 100000" mean no limit.
+// Returns the number of processors that the text of a CPU quota allows. The text has two numbers, the time and the
+// period in microseconds: "50000 100000" -> 0.5. "max 100000" and "-1 100000" mean no limit.
 double processors_of(const std::string &quota) {
   double time = 0, period = 0;
   if (std::sscanf(quota.c_str(), "%lf %lf", &time, &period) != 2 || time <= 0 || period <= 0) return INFINITY;

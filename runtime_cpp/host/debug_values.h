@@ -10,8 +10,8 @@
 
 namespace edgecore {
 
-// A value that a run has computed: the result of an instruction or of a delegate's operation, or an output of the
-// method.
+// A value that a run has computed. It is the result of an instruction, the result of an operation in a delegate, or an
+// output of the method.
 struct DebugValue {
   enum class Source : uint8_t { kInstruction, kOperation, kOutput };
 
@@ -37,8 +37,8 @@ struct DebugRun {
 
 class ValueRecorder final : public ValueListener {
  public:
-  // `takes`: keep values of operations inside of delegates for take(). Unless `level` is kNone, keep the values of the
-  // runs that `trace` records, in at most `limit` bytes.
+  // If `takes`, keeps values of operations inside of delegates for take(). Unless `level` is kNone, keeps the values of
+  // the runs that `trace` records, in at most `limit` bytes.
   ValueRecorder(bool takes, DebugLevel level, const Trace *trace, uint64_t limit)
       : takes_(takes), level_(level), trace_(trace), limit_(limit) {}
 

@@ -11,7 +11,8 @@
 
 namespace edgecore {
 
-// Calls visit(T()) with the C++ type of a ScalarType number. Returns false if class ScalarType lacks the number.
+// Calls visit(T()) with the C++ type T that a ScalarType number stands for. Returns false if the number stands for no
+// type.
 template <typename Visit>
 bool with_type(int32_t scalar_type, const Visit &visit) {
   switch (scalar_type) {
@@ -73,8 +74,8 @@ To convert_number(From value) {
   }
 }
 
-// Calls visit(first offset, second offset) for each element of a shape in row-major order. The offsets are positions of
-// the element in two tensors, with the strides `first` and `second`.
+// Calls visit(first offset, second offset) for each element of a shape in row-major order. The offsets are the
+// element's positions in two tensors, whose strides are `first` and `second`.
 template <typename Visit>
 void for_each_element(const std::vector<int64_t> &shape, const std::vector<int64_t> &first,
                       const std::vector<int64_t> &second, size_t count, const Visit &visit) {

@@ -43,7 +43,8 @@ bool is_permutation(const flatbuffers::Vector<uint8_t> *order) {
   return size_of(order) > 0 && size_of(order) <= 16 && seen + 1 == uint64_t{1} << size_of(order);
 }
 
-// Returns the key of an operation in Block::operations: a debug event finds the operation's profile events by this key.
+// Returns the key of an operation in Block::operations: debug events look up the operation's profile events by this
+// key.
 std::string key_of(int32_t instruction, const std::string &operation, int64_t id) {
   return std::to_string(instruction) + (id < 0 ? " " + operation : "[" + std::to_string(id) + "]");
 }
@@ -89,7 +90,7 @@ class Writer {
   struct Block {
     std::vector<flatbuffers::Offset<etd::Event>> events = {};
     std::unordered_map<uint64_t, uint64_t> counts = {};  // number of events by name and instruction, for `distinct`
-    std::unordered_map<std::string, std::vector<Text>> operations = {};  // ids of each operation's events (key: key_of)
+    std::unordered_map<std::string, std::vector<Text>> operations = {};  // event ids by operation (key_of)
     int32_t input_index = -1;
   };
 
@@ -107,9 +108,9 @@ class Writer {
       const std::string text = std::to_string(method.values->missing()) + " values were not recorded";
       add_event(preparation, text, -1, {}, {}, {});
     }
-    const size_t place = blocks_.size();  // index in blocks_, before the runs, to which the block `preparation` moves
+    const size_t place = blocks_.size();  // index in blocks_ where `preparation` goes, before the runs
     Block run;
-    // number of the run of the next event, counted from 1 as ValueRecorder does
+    // number of the run to which the next event belongs, counted from 1 as by ValueRecorder
     uint64_t number = trace.runs();
     for (size_t i = first; i < trace.size(); ++i) number -= trace[i].kind == static_cast<uint32_t>(TraceKind::kExecute);
     uint64_t prepared = 0;  // end time of the run's last prepare event
@@ -120,7 +121,7 @@ class Writer {
       if (kind == TraceKind::kExecute) {
         add_values(method, number++, run);
         add_block("Execute" + suffix, run);
-        prepared = 0;  // forget the last prepare: a device's 32-bit clock may have wrapped around
+        prepared = 0;  // forget the end time of the last prepare: a device's 32-bit clock may have wrapped around
       }
       if (kind == TraceKind::kPrepare) prepared = event.end;
       if (kind == TraceKind::kPrepare || event.begin < prepared) {
@@ -189,7 +190,7 @@ class Writer {
     add_event(block, {}, instruction, id, metadata, event);
   }
 
-  // Adds a profile event: one with the name `name` or, for an operation of a delegate, one with the id `id`.
+  // Adds a profile event. An operation of a delegate has the id `id`, any other event the name `name`.
   void add_event(Block &block, const std::string &name, int32_t instruction, const std::string &id, Metadata metadata,
                  const TraceEvent &event) {
     const Text shown = distinct(block, name.empty() ? id : name, instruction);
@@ -203,7 +204,7 @@ class Writer {
     }
   }
 
-  // Adds a run's recorded values as debug events. An operation with several profile events has a debug event for each.
+  // Adds a run's recorded values as debug events. An operation with several profile events gets as many debug events.
   void add_values(const TracedMethod &method, uint64_t number, Block &block) {
     if (method.values == nullptr || block.events.empty()) return;
     const std::vector<DebugRun> &runs = method.values->runs();
@@ -278,7 +279,8 @@ class Writer {
     }
   }
 
-  // Writes a tensor; its elements go to the debug buffer, bfloat16 as float because the Inspector cannot read bfloat16.
+  // Writes a tensor; its elements go to the debug buffer. bfloat16 is written as float, because the Inspector cannot
+  // read bfloat16.
   flatbuffers::Offset<etd::Tensor> tensor_of(const Tensor &tensor, const std::vector<uint8_t> &order) {
     const bool widens = tensor.scalar_type() == kBfloat16;
     const size_t rank = tensor.shape().size();
@@ -312,14 +314,14 @@ class Writer {
     return wide;
   }
 
-  // Returns `name`, with a number appended if the block already has an event with this name and instruction.
+  // Returns `name`, and appends a number if the block already has an event with this name and instruction.
   Text distinct(Block &block, const std::string &name, int32_t instruction) {
     const Text plain = text(name);
     const uint64_t count = ++block.counts[uint64_t{plain.o} << 32 | static_cast<uint32_t>(instruction)];
     return count == 1 ? plain : text(name + " (" + std::to_string(count) + ")");
   }
 
-  // `text` and `json` write a string or a JSON text to the file. Equal contents are written once.
+  // `text` writes a string to the file, and `json` a JSON text. Equal contents are written only once.
   Text text(const std::string &content) {
     const auto [entry, is_new] = texts_.try_emplace(content);
     if (is_new) entry->second = builder_.CreateString(content);

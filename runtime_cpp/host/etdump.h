@@ -12,7 +12,8 @@
 
 namespace edgecore {
 
-// The dim orders in memory of a delegate's values, by number or name of the operation that computes the value.
+// The dim orders in memory of a delegate's values. The number or name of the operation that computes a value is the
+// key.
 struct TracedDelegate {
   int32_t instruction = -1;  // index of the instruction that calls the delegate
   std::unordered_map<std::string, std::vector<uint8_t>> dim_orders = {};
@@ -37,11 +38,11 @@ std::vector<TracedDelegate> delegates_of(const Program &program, size_t method);
 // "Execute". Loading and the prepare calls of backends go to a block "Default", so that all runs have the same events.
 // In a program with several methods the method's name follows: "Execute decode". If two events of a block have the same
 // name and instruction, the second is called "NAME (2)", because ExecuTorch's Inspector would keep only the last one.
-// The id of an event within a delegate is the kind and number of its operation, "Conv2d [5]"; the part of the backend's
-// name after ": ", the kernel, is in the event's metadata as JSON. Recorded values become debug events, whose elements
-// are appended to `buffer`, row-major in the graph's order of dims. Runs whose values differ from the values of the
-// first run get different test case numbers, because the Inspector accepts only equal values within the runs of one
-// block.
+// The id of an event within a delegate consists of the kind and number of its operation, such as "Conv2d [5]". The
+// kernel, which follows ": " in the backend's name, is in the event's metadata as JSON. Recorded values become debug
+// events, whose elements are appended to `buffer`, row-major in the graph's order of dims. Runs whose values differ
+// from the values of the first run get different test case numbers, because the Inspector accepts only equal values
+// within the runs of one block.
 std::vector<uint8_t> etdump_of(const std::vector<TracedMethod> &methods, std::vector<uint8_t> *buffer = nullptr);
 
 }  // namespace edgecore

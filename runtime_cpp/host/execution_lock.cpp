@@ -12,7 +12,7 @@ void Run::ready() {
 void Run::finish(Status status) {
   if (status.code() == EDGECORE_PENDING) return;
   status_ = status.ok() ? take_results_(error_) : status;
-  take_results_ = nullptr;  // free what take_results_ owns, such as the run's inputs
+  take_results_ = nullptr;  // free the objects that take_results_ owns, such as the run's inputs
   finished_.store(true, std::memory_order_release);
 }
 

@@ -17,7 +17,8 @@ namespace {
 
 constexpr StringView kModes[] = {"file", "mmap", "mmap_use_mlock", "mmap_use_mlock_ignore_errors", "mmap_use_madvise"};
 
-// Returns the alignment in memory of a piece of the file: the alignment of its offset, clamped to 64 bytes .. 64 KiB.
+// Returns the alignment in memory of a piece of the file: the alignment of its offset, but at least 64 bytes and at
+// most 64 KiB.
 size_t alignment_at(uint64_t offset) {
   constexpr uint64_t kMin = 64, kMax = 65536;
   const uint64_t own = offset & (~offset + 1);
@@ -56,7 +57,7 @@ Status open_file(const char *path, LoadMode mode, std::unique_ptr<SystemDataLoad
 }
 
 Result<int> open_regular(const char *path, uint64_t &size, Error &error) {
-  // O_NONBLOCK: do not wait for the writer of a pipe, nor until another process gives up its lease on the file.
+  // O_NONBLOCK: do not wait for a pipe's writer, or for another process to give up its lease on the file.
   const int descriptor = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0 && errno == EWOULDBLOCK) {
     return fail(error, EDGECORE_ACCESS_FAILED, "Cannot open ", path, ": another process has locked it.");
@@ -144,7 +145,7 @@ Status FileDataLoader::read(uint64_t offset, size_t size, uint8_t *to, Error &er
                   " bytes from byte ", offset + done, " of ", name_.c_str(), ": ", std::strerror(errno), ".");
     }
   }
-  return check_unchanged(error);  // after the last read, because the file must not change during a read
+  return check_unchanged(error);  // check after the last read, so that changes during any read are detected
 }
 
 Result<Bytes> FileDataLoader::load(uint64_t offset, size_t size, LoadUse, Error &error) {

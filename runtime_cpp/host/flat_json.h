@@ -1,6 +1,6 @@
 // A parser for the part of JSON (RFC 8259) that small configuration files need: an object of strings, integers,
-// booleans, and objects of these. It refuses everything else: arrays, null, fractions, deeper objects, and a key that
-// occurs twice.
+// booleans, and objects of these. It refuses everything else: arrays, null, fractions, more deeply nested objects, and
+// duplicate keys.
 //
 // nlohmann-json, which the runner of edgecore-llm uses, is not used here, because it would become a dependency of every
 // C++ application just for small files, and because it accepts what this parser must refuse.
@@ -24,8 +24,8 @@ struct JsonItem {
   int64_t number = 0;  // value of an integer item; 0 or 1 for a boolean
 };
 
-// Reads the items (at most 100) of a JSON object in the order of the text. An inner object is an item too, and comes
-// before the items in it. Errors: INVALID_EXTERNAL_DATA with the line and the expected syntax.
+// Reads the items (at most 100) of a JSON object in the order of the text. A nested object is an item too, and precedes
+// its own items. Errors: INVALID_EXTERNAL_DATA with the line and the expected syntax.
 Status read_flat_json(StringView text, std::vector<JsonItem> &items, Error &error);
 
 }  // namespace edgecore

@@ -36,8 +36,8 @@ struct Candidate {
   bool operator==(const Candidate &other) const { return dtypes == other.dtypes && run == other.run; }
 };
 
-// The kernels of one operator, in the order in which run_chain tries them. A kernel's function gets no data of its own,
-// so each chain has a function that knows the index in `chains`. Like libraries, chains are never freed.
+// The kernels of one operator, in the order in which run_chain tries them. A kernel's function receives no user data,
+// so each chain has a separate function that knows its index in `chains`. Like libraries, chains are never freed.
 using Chain = std::vector<Candidate>;
 std::array<std::atomic<const Chain *>, KernelTables::kMaxReplaced> chains;
 std::mutex chains_mutex;
@@ -60,8 +60,8 @@ bool supports(const Candidate &kernel, const edgecore_call &call) {
   return true;
 }
 
-// Calls the kernels that support the call's dtypes in order, until a kernel returns another status than NOT_SUPPORTED.
-// The last kernel is called even if it does not support the dtypes, so that its error is reported.
+// Calls the kernels that support the call's dtypes in order, until a kernel's status is not NOT_SUPPORTED. The last
+// kernel is called even if it does not support the dtypes, so that its error is reported.
 int32_t run_chain(const Chain &chain, const edgecore_call *call) {
   for (size_t i = 0; i + 1 < chain.size(); ++i) {
     if (!supports(chain[i], *call)) continue;
@@ -83,7 +83,7 @@ constexpr std::array<edgecore_kernel_fn, sizeof...(indices)> make_functions(std:
 }
 constexpr auto kFunctions = make_functions(std::make_index_sequence<KernelTables::kMaxReplaced>());
 
-// Returns a function that runs the chain, for an edgecore_kernel. Chains with the same kernels share a function.
+// Returns a function for an edgecore_kernel that runs the chain. Chains with the same kernels share a function.
 Result<edgecore_kernel_fn> function_of(Chain chain, Error &error) {
   if (chain.size() == 1) return chain[0].run;
   const std::lock_guard<std::mutex> lock(chains_mutex);
@@ -131,7 +131,7 @@ Result<Span<const edgecore_kernel_library *const>> KernelTables::libraries(Error
         const OperatorName op = name_of(kernel);
         const auto before = replacing_.begin() + static_cast<std::ptrdiff_t>(i);
         if (std::any_of(replacing_.begin(), before, [&](auto *library) { return find(*library, op) != nullptr; })) {
-          continue;  // the chain of an earlier replacing library contains this library's kernel
+          continue;  // skip: the chain of an earlier replacing library already contains this kernel
         }
         Chain chain;
         for (const auto *libraries : {&replacing_, &added_}) {
@@ -146,7 +146,7 @@ Result<Span<const edgecore_kernel_library *const>> KernelTables::libraries(Error
         table.kernels.push_back(kernel);
       }
       finish(table, *replacing_[i]);
-      table.library.flags &= ~EDGECORE_KERNELS_SELECTED;  // for other dtypes, the chain's next kernel runs
+      table.library.flags &= ~EDGECORE_KERNELS_SELECTED;  // other dtypes run the chain's next kernel
       result_.push_back(&table.library);
     }
     for (const edgecore_kernel_library *library : added_) {

@@ -29,7 +29,7 @@ class KernelTables {
   static constexpr size_t kMaxReplaced = 256;
 
  private:
-  // A copy of a library's table in which some kernels are left out, or replaced by functions that run chains.
+  // A copy of a library's table. Some of its kernels are left out, or replaced by functions that run chains.
   struct Table {
     std::vector<edgecore_kernel> kernels;
     edgecore_kernel_library library;

@@ -27,7 +27,8 @@ uint32_t host_features() {
 
 namespace {
 
-// Returns the address of the symbol `name` in the library at `path`. `what` ("backend" or "kernel") is for the error.
+// Returns the address of the symbol `name` in the library at `path`. The error message uses `what` ("backend" or
+// "kernel").
 Result<void *> symbol_of(const char *path, const char *what, const char *name, Error &error) {
   if (path[0] != '/') {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "The ", what, " library ", path,

@@ -63,7 +63,7 @@ Tensor TensorBuilder::make() {
     return Tensor::failed(error);
   }
   const size_t item = scalar_type_info(scalar_type_).size;
-  uint64_t extent = bytes == 0 ? 0 : 1;  // number of elements from the first one in memory to the last, with gaps
+  uint64_t extent = bytes == 0 ? 0 : 1;  // number of elements, with gaps, from the first to the last element in memory
   bool fits = true;
   for (size_t d = 0; d < strides.size(); ++d) {
     uint64_t distance = 0;

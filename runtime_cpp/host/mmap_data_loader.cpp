@@ -12,7 +12,7 @@ namespace {
 
 size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
-// The memory pages that a piece of the file touches; if `whole`, only the pages that lie completely within the piece.
+// The memory pages that overlap a piece of the file; if `whole`, only the pages that lie completely within it.
 struct Pages {
   uint8_t *begin;
   size_t size;

@@ -237,7 +237,7 @@ Status Module::State::load_method(size_t index, const MethodOptions &options, Er
   config.sharing = options.sharing;
   config.tracer = options.tracer;
   if (options.trace) open->trace = make_trace(options);
-  // With a tracer, delegates report each operation, which takes time and is not needed at TraceLevel::kCalls.
+  // With a tracer, delegates report each operation, which takes time, and which TraceLevel::kCalls does not need.
   const bool reports = options.trace && options.trace_level != TraceLevel::kCalls;
   if (reports) config.tracer = open->trace.get();
   if (options.values || options.debug != DebugLevel::kNone) {
@@ -256,7 +256,7 @@ Status Module::State::load_method(size_t index, const MethodOptions &options, Er
     open->start_trace(started_level.value_or(options.trace_level));
     is_tracing = true;
   } else if (options.trace) {
-    open->stop_trace();  // trace only the load: stop_trace was called before it
+    open->stop_trace();  // stop_trace was called before the load, so trace the load only
   }
   const MethodInfo info = open->method->info();
   open->inputs.resize(info.input_count());
@@ -335,7 +335,7 @@ Status Module::new_session(Module &session, Error &error) const {
   for (size_t i = 0; i < methods_.size(); ++i) {
     if (!is_loaded(i)) continue;
     MethodOptions options = state_->methods[i]->options;
-    options.allocator = nullptr;  // one allocator, scratch or tracer cannot serve two sessions at the same time
+    options.allocator = nullptr;  // two sessions at the same time must not share an allocator, scratch memory or tracer
     options.scratch = nullptr;
     options.tracer = nullptr;
     EDGECORE_TRY(session.load_at(i, options, error));

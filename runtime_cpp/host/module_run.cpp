@@ -42,7 +42,7 @@ Status set_value(Method &method, size_t index, const Value &value, Error &error)
   }
 }
 
-// Returns true if a method can write an output directly to the memory of `tensor`, whose layout is the declared one.
+// Returns true if a method can write an output directly to the memory of `tensor`, which has the declared layout.
 bool fits(const TensorInfo &info, const Tensor &tensor) {
   const std::vector<int64_t> shape(info.sizes.begin(), info.sizes.end());
   const std::vector<uint8_t> order(info.dim_order.begin(), info.dim_order.end());
@@ -95,7 +95,7 @@ Status Module::run(StringView name, const std::vector<Tensor> &inputs, std::vect
   if (!is_loaded(*index)) return fail(error, EDGECORE_INVALID_STATE, "load_methods was not called.");
   Method &target = *methods_[*index];
   const MethodInfo info = target.info();
-  size_t used = 0;  // number of tensors of `inputs` that are assigned already
+  size_t used = 0;  // number of tensors in `inputs` that have already been assigned to inputs
   for (size_t i = 0; i < info.input_count(); ++i) {
     const uint32_t tag = info.input(i).tag;
     if (tag == EDGECORE_TAG_NONE) EDGECORE_TRY(target.set_input_none(i, error));
@@ -140,7 +140,7 @@ Status Module::execute(StringView name, const std::vector<Value> &inputs, std::v
       return extend(error, " has no value: pass it, or call set_input.");
     }
     EDGECORE_TRY(set_value(*open.method, i, values[i], error));
-    open.last_inputs[i] = std::move(values[i]);  // keep the input's memory even if a later input is refused
+    open.last_inputs[i] = std::move(values[i]);  // keep this input's memory alive even if a later input is refused
   }
   for (size_t i = 0; i < open.outputs.size(); ++i) {
     Tensor &tensor = open.outputs[i];

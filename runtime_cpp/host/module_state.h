@@ -32,7 +32,7 @@ struct OpenBackend {
   }
 };
 
-// A file that the module reads through a DataLoader, which is `own` or belongs to the application.
+// A file that the module reads through a DataLoader: `own`, or a loader that belongs to the application.
 struct Source {
   std::unique_ptr<SystemDataLoader> own;
   DataLoader *loader = nullptr;
@@ -99,7 +99,7 @@ struct LoadedFile {
   std::deque<DataPart> data;
   std::vector<const DataFile *> data_files;  // for each entry of `data`, its opened .ptd file
   Source file;
-  BufferDataLoader inner{Bytes()};  // loader of the program in a .bpte file, if `file` is one
+  BufferDataLoader inner{Bytes()};  // if `file` is a .bpte file: loader of the program in it
   HeapAllocator program_memory;
   const Program *program = nullptr;
   std::vector<std::unique_ptr<OpenBackend>> backends;
@@ -113,7 +113,7 @@ struct LoadedFile {
   }
 
   Status load_program(Error &error);
-  // If the file is a .bpte file, replaces it by a copy of the program in it.
+  // If the file is a .bpte file, replaces the file by a copy of the program inside it.
   Status unwrap_bundle(Error &error);
   Status load_data(Error &error);
   // Lets the operating system drop the files' pages from memory: most backends have packed copies of the weights.
@@ -138,7 +138,7 @@ struct Module::State {
   HeapAllocator state_memory;
   HostContext context;
   StateStore store{&state_memory, &context};
-  std::vector<std::unique_ptr<OpenMethod>> methods;  // index: number of the method; NULL: it is not loaded
+  std::vector<std::unique_ptr<OpenMethod>> methods;  // an entry for each method of the program; NULL: not loaded
   bool is_tracing = false;
   bool is_stopped = false;                  // true after stop_trace: later loads ignore MethodOptions::trace
   std::optional<TraceLevel> started_level;  // level of the last start_trace, for methods that are loaded later

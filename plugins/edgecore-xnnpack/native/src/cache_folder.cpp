@@ -27,9 +27,9 @@ namespace {
 
 constexpr char kMagic[8] = {'E', 'D', 'G', 'E', 'P', 'A', 'K', '1'};
 constexpr std::string_view kSuffix = ".packed", kTemporary = "tmp-";
-// a temporary file that has not changed for this time counts as left behind by a dead process
+// a temporary file that has not changed for this time is assumed to belong to a dead process
 constexpr time_t kAbandonedSeconds = 3600;
-// number of zero bytes in a file after the packed weights, because kernels may read past their end
+// number of zero bytes that follow the packed weights in a file; kernels may read past the end of weights
 constexpr uint64_t kTail = 64;
 
 // Each file of packed weights begins with this header. Its size is XNNPACK's largest alignment, so that the packed
@@ -144,7 +144,7 @@ bool CacheFolder::read_secret() {
   return file.number >= 0 && bytes == sizeof(secret_) && read(file.number, &secret_, bytes) == sizeof(secret_);
 }
 
-// Creates the file "key" with a random secret, which is part of the hash that names files. Holds the folder's lock
+// Creates the file "key" with a random secret, the key of the hash that names the other files. Holds the folder's lock
 // meanwhile: if several processes miss the file at the same time, the first creates it, and all use its secret. On a
 // file system without locks they may use different secrets; then each process finds only files that were written with
 // its own secret, and packs all other weights.

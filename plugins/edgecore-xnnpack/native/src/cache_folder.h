@@ -3,7 +3,7 @@
 // FOLDER/key holds a secret, the key of the hash that names the files: without the secret no other user can craft
 // weights with the same hash. FOLDER/IDENTITY.packed is a header followed by the packed weights; a file gets this name
 // only once it is complete. A file that fails its checks is treated as missing, and replaced. FOLDER/IDENTITY.measured
-// has, in the same format, a number that was measured on this processor.
+// has the same format and stores the result of a speed measurement on this processor.
 #ifndef EDGECORE_XNNPACK_CACHE_FOLDER_H_
 #define EDGECORE_XNNPACK_CACHE_FOLDER_H_
 
@@ -45,7 +45,7 @@ class CacheFolder {
   // Writes packed weights to their file. On failure, returns false and sets `problem` to an error message. Thread-safe.
   bool save(const Packing &packing, const HashKey &key, FileKind kind, std::string *problem) const;
 
-  // Removes unfinished files of processes that have died, and the least recently used files of packed weights until at
+  // Removes unfinished files of dead processes. Then removes the least recently used files of packed weights until at
   // most `limit` bytes remain. Other processes may prune or use the folder at the same time. Thread-safe.
   void prune(uint64_t limit) const;
 

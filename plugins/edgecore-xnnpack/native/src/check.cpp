@@ -19,9 +19,9 @@ namespace {
 // hostile file.
 constexpr uint64_t kMaxWork = 1ull << 44;
 
-// Returns the maximum memory in bytes that a graph may use: half of the machine's memory. If a graph needed more, Linux
-// might grant the allocation and kill the process later. On 32-bit processors, returns at most a quarter of the address
-// space, so that XNNPACK's sums of sizes and gaps fit in size_t.
+// Returns the maximum memory in bytes that a graph may use: half of the machine's memory. With more, Linux might grant
+// the allocation but kill the process later. On 32-bit processors, returns at most a quarter of the address space, so
+// that XNNPACK's sums of sizes and gaps fit in size_t.
 uint64_t memory_limit() {
   static const uint64_t limit = [] {
     const long pages = sysconf(_SC_PHYS_PAGES);
@@ -207,8 +207,8 @@ uint64_t times(uint64_t a, uint64_t b) {
 constexpr uint64_t kTileRows = 16, kTileColumns = 64, kInputBytes = 64;
 
 // Returns an upper bound in bytes of XNNPACK's indirection buffer (its table of input addresses) for a node with a
-// window. A transposed convolution has a separate table, rounded up to whole tiles, for each remainder of the output
-// column modulo the stride.
+// window. A transposed convolution has a separate table for each remainder of the output column modulo the stride. Each
+// table is rounded up to whole tiles.
 uint64_t table_bytes(const Node &node, const Shape &output) {
   const Window &w = node.window;
   const uint64_t window = static_cast<uint64_t>(w.height) * w.width;
@@ -219,9 +219,9 @@ uint64_t table_bytes(const Node &node, const Shape &output) {
   return times(times(positions, window), sizeof(void *));
 }
 
-// Returns an upper bound in bytes of the operand that XNNPACK packs, at load or in each run; 0 if it packs none. For a
-// transposed convolution, XNNPACK packs a part of the filter, and all biases, for each remainder of the output position
-// modulo the stride.
+// Returns an upper bound in bytes of the operand that XNNPACK packs, at load or in each run; 0 if it packs none.
+// XNNPACK packs a transposed convolution once for each remainder of the output position modulo the stride: each time a
+// part of the filter, and all biases.
 uint64_t packed_bytes(const Graph &graph, const Node &node, const Shape *shapes) {
   if (is_own(node) || node.input_count < 2 || node.in[1] == kNone) return 0;
   const Shape &filter = shapes[node.in[1]];
@@ -273,8 +273,8 @@ void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *
     // A bilinear resize needs 4 input addresses and 2 interpolation weights per output pixel.
     *table = times(output[1] * output[2], 4 * sizeof(void *) + 2 * sizeof(float));
   } else if (is_own(node)) {
-    // Per output element, attention needs at most as many multiply-adds as the larger of the key's last two dims; a
-    // cache update needs none, because it only copies.
+    // Per output element, the number of multiply-adds of attention is at most the larger of the key's last two sizes. A
+    // cache update only copies, and needs none.
     each = updates_state(node) ? 1 : std::max(shapes[node.in[1]].back(0), shapes[node.in[1]].back(1));
   } else if (node.input_count >= 2 && shapes[node.in[0]].rank != 0) {
     // Each output of a GEMM takes one multiply-add per input; elementwise nodes need fewer operations.
@@ -308,7 +308,7 @@ void check_graph(Graph *graph) {
       if (out == kNone || shapes[out] == graph->values[out].shape) continue;
       Value &value = graph->values[out];
       if (value.type == Type::kQdint8 && element_count(value.shape) == element_count(shapes[out])) {
-        value.shape = shapes[out];  // accept NCHW, in which ExecuTorch declares the input of a convolution
+        value.shape = shapes[out];  // accept NCHW: ExecuTorch declares the inputs of convolutions in this order
       } else {
         refuse(node, "its output is %s, but the file says %s", shape_text(shapes[out]),
                shape_text(graph->values[out].shape));

@@ -50,7 +50,7 @@ std::string layer_reason(const ConvolutionSize &layer) {
 }
 
 // Returns the reason why Winograd's F(m x m) should not compute a convolution, though it could. If there is no reason,
-// returns an empty text and sets `growth` to the bytes by which F(m x m) increases the weights.
+// returns an empty string and sets `growth` to the bytes by which F(m x m) increases the weights.
 std::string form_reason(uint32_t m, const ConvolutionSize &size, Winograd winograd, uint64_t rest, uint64_t *growth) {
   if (m == 4 && winograd != Winograd::kOn) return "winograd is accurate";
   WinogradLayer layer;
@@ -59,7 +59,7 @@ std::string form_reason(uint32_t m, const ConvolutionSize &size, Winograd winogr
   layer.channels = size.channels, layer.outputs = size.outputs;
   const uint64_t tiles = winograd_tiles(layer);
   if (tiles < kMinTiles) return text(tiles) + " tiles of " + size_text(m, m) + ", fewer than " + text(kMinTiles);
-  // Refuse an image with fewer than m - 1 rows or columns: every m x m tile would compute outputs beyond its edge.
+  // Refuse an image with fewer than m - 1 rows or columns: every m x m tile would extend beyond the edge of the image.
   if (std::min(size.rows, size.columns) < m - 1) return "an image of " + size_text(size.rows, size.columns);
   const uint64_t bytes = winograd_packed_floats(layer) * sizeof(float);
   *growth = bytes - std::min(bytes, size.bytes);

@@ -18,26 +18,26 @@ namespace edgecore::xnnpack {
 struct ConvolutionSize {
   uint64_t is_fp32;  // 1 if images and filter are fp32
   uint64_t kernel_height, kernel_width, stride_height, stride_width, dilation_height, dilation_width;
-  uint64_t groups, channels, outputs;  // number of groups, and of the input and output channels of one group
+  uint64_t groups, channels, outputs;  // number of groups; input and output channels per group
   uint64_t batch, rows, columns;       // size of the output
   uint64_t bytes;                      // size of the filter in bytes
 };
 
 struct ConvolutionForm {
   uint32_t form = 0;    // 0: a direct convolution; 2 or 4: m of Winograd's F(m x m)
-  uint64_t growth = 0;  // additional bytes of the packed weights, compared with the filter
+  uint64_t growth = 0;  // bytes by which the packed weights exceed the filter
   Tile tile = {};       // direct fp32 convolution: output rows x columns that its kernel computes at a time
   std::string reason;   // reason why no larger F(m x m) computes the convolution; empty for F(4x4)
 };
 
 // Chooses the forms of all convolutions of a delegate. Their packed weights may grow by at most `limit` bytes in total:
-// a layer whose F(4x4) would exceed it gets F(2x2), or else the direct form. Layers with large images are chosen first:
-// they gain the most time per byte.
+// a layer whose F(4x4) would exceed the limit gets F(2x2) or, if that also exceeds it, the direct form. Layers with
+// large images are chosen first: they gain the most time per byte.
 std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &layers, Winograd winograd,
                                           uint64_t limit);
 
-// Returns a text about how a convolution is computed, such as "Winograd F(2x2), weights + 112 KiB (16 tiles of 4x4,
-// fewer than 20)", or "direct (window 1x1), tiles of 7x16".
+// Describes how a convolution is computed, for example "Winograd F(2x2), weights + 112 KiB (16 tiles of 4x4, fewer than
+// 20)", or "direct (window 1x1), tiles of 7x16".
 std::string form_text(const ConvolutionForm &form);
 
 // Returns a sentence with the number of convolutions per algorithm: Winograd F(4x4), Winograd F(2x2), direct.

@@ -1,8 +1,8 @@
 // The XNNPACK backend for edgecore's runtime, built on the C++ interface edgecore/backend.hpp.
 //
-// The class Driver initializes XNNPACK for the process, Program holds the load options of a .pte file, Delegate a
-// checked graph, and Instance an XNNPACK runtime with its workspace and threads. All instances of the process share
-// packed weights.
+// The class Driver initializes XNNPACK for the process, Program holds the load options of a .pte file, Delegate holds a
+// checked graph, and Instance holds an XNNPACK runtime with its workspace and threads. All instances of the process
+// share packed weights.
 #include <xnnpack.h>
 
 #include <algorithm>
@@ -43,9 +43,9 @@ using backend::Host;
 using backend::Memory;
 
 constexpr uint64_t kAlignment = 16;
-// The placeholder address of the first argument, which XNNPACK gets until the real addresses are known. No 64-bit
-// process has memory at this address: x86 processors refuse it as non-canonical, and on Arm it belongs to the kernel,
-// even if the processor ignores the top byte (the tag).
+// XNNPACK gets this placeholder as the address of the first argument until the real address is known. No 64-bit process
+// has memory at this address: x86 processors refuse it as non-canonical, and on Arm it belongs to the kernel, even if
+// the processor ignores the top byte (the tag).
 constexpr uintptr_t kPlaceholders = sizeof(uintptr_t) == 8 ? static_cast<uintptr_t>(0x0180'0000'0000'0000) : kAlignment;
 
 // Initializes XNNPACK once in the process. If the first call fails, it and every later call throw the same Failure.
@@ -134,7 +134,7 @@ struct Program {
 
   const LoadOptions options;
   Store *const weights;
-  // XNNPACK's memory for intermediate values, which all delegates share; null: each runtime has its own.
+  // XNNPACK's memory for intermediate values, shared by all delegates; null if each runtime has its own.
   std::shared_ptr<Workspace> workspace;
 };
 
@@ -282,8 +282,8 @@ class Instance {
     return shapes;
   }
 
-  // Asks the host to resize each output tensor. Asks even if the shape of an output does not change, because the host's
-  // resize function also refuses read-only outputs.
+  // Asks the host to resize each output tensor. Does so even for outputs whose shape does not change, because the
+  // host's resize function also refuses read-only outputs.
   void resize_outputs(const Arguments &args, const std::vector<Shape> &shapes) const {
     for (uint32_t index : graph_.externals) {
       if (index == kNone || graph_.values[index].role != Role::kOutput) continue;
@@ -324,7 +324,7 @@ class Instance {
     if (failed) fail(EDGECORE_NOT_SUPPORTED, "XNNPACK refused the shapes: %s", status_name(status));
   }
 
-  // Returns the index in Graph::values of the value that XNNPACK's external value `external` stands for.
+  // Maps an external value of XNNPACK to the index of the same value in Graph::values.
   uint32_t value_of(const xnn_external_value &external) const {
     const size_t arguments = graph_.externals.size();
     return external.id < arguments ? graph_.externals[external.id] : exposed_[external.id - arguments];
@@ -388,8 +388,8 @@ class Instance {
   pthreadpool pool_;  // the threads of runtime_
   Runtime runtime_;
   bool prepared_ = false;
-  uint64_t failures_ = 0;      // the workspace's count of failed plans, as read by the last successful plan()
-  std::vector<Shape> shapes_;  // the shape of every value in the last prepare()
+  uint64_t failures_ = 0;                      // the workspace's count of failed plans at the last successful plan()
+  std::vector<Shape> shapes_;                  // the shape of every value in the last prepare()
   std::vector<xnn_external_value> externals_;  // ids and addresses of external values, as last passed to XNNPACK
   std::optional<Profile> profile_;             // times of operators; set if the host profiles this instance
   const bool watches_;                         // true if the host wants the values of all nodes
@@ -416,7 +416,7 @@ uint64_t try_kernels(char *text, uint64_t size) noexcept {
 }
 
 // Tells how this processor would compute convolutions with the default options, directly or by Winograd's algorithm.
-// The first line sums up all convolutions; a line for each follows. `sizes` has the numbers of `count`
+// The first line sums up all convolutions; a line for each follows. `sizes` is a flat array with the fields of `count`
 // ConvolutionSizes. Stores at most `size` bytes of the lines in `text`, and returns the size of all lines.
 uint64_t describe_forms(const uint64_t *sizes, uint64_t count, char *text, uint64_t size) noexcept {
   std::string lines;

@@ -14,8 +14,8 @@ namespace edgecore::xnnpack {
 // own nodes, and the `watched` values, which the host wants to see.
 Exposed exposed_values(const Graph &graph, const std::vector<uint32_t> &watched);
 
-// Adds the states (mutable buffers) of a graph to the state set of an instance, and returns the address of each, in the
-// order of Graph::states. Throws backend::Failure if the graph has states and the instance has no state set.
+// Adds the states (mutable buffers) of a graph to the state set of an instance, and returns the addresses of the states
+// in the order of Graph::states. Throws backend::Failure if the graph has states and the instance has no state set.
 std::vector<void *> add_states(const Graph &graph, const edgecore_instance_info &info);
 
 class ExposedMemory {

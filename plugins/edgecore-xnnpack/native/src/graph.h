@@ -77,8 +77,8 @@ struct Value {
   uint64_t bytes = 0;
   uint32_t last_use = 0;  // index of the last node that reads the value; not for inputs and outputs, which always live
 
-  // Index in Graph::states, for a state and for the output of a CacheUpdate, which shares the memory of the state that
-  // it updates; kNone for other values.
+  // For a state: its index in Graph::states. For the output of a CacheUpdate: the index of the updated state, whose
+  // memory it shares. For other values: kNone.
   uint32_t state = kNone;
 };
 
@@ -86,7 +86,7 @@ struct Value {
 struct State {
   uint32_t value = kNone;                 // index in Graph::values
   std::string name;                       // qualified name of the buffer in the model, such as "layers.0.cache"
-  edgecore_bytes initial = {nullptr, 0};  // initial content of the state; if it has no bytes: zeros
+  edgecore_bytes initial = {nullptr, 0};  // initial content of the state; zeros if it is empty
 };
 
 // The window of a convolution or pooling.
@@ -109,12 +109,12 @@ struct Node {
   std::array<uint32_t, 2> out = {kNone, kNone};
   uint32_t flags = 0;
   float min = 0, max = 0;  // output range, to which results are clamped; infinite if the node has none
-  float number = 0;        // alpha, slope, padding value
+  float number = 0;        // alpha of an ELU, slope of a leaky ReLU, or padding value
   Window window;
   uint32_t groups = 0, group_inputs = 0, group_outputs = 0;
   uint32_t axis = 0;
-  // Numbers whose meaning depends on the kind of node: permutation of a transpose, new shape, offsets of a slice,
-  // padding before, new image size.
+  // Numbers whose meaning depends on the kind of node: the permutation of a transpose, the new shape of a reshape, the
+  // offsets of a slice, the padding before each dim, or the new image size of a resize.
   Shape first;
   Shape second;  // depends on the kind of node: sizes of a slice, or padding after each dim
 };

@@ -21,7 +21,7 @@ using backend::fail;
 
 namespace {
 
-constexpr uint32_t kOwnUarch = UINT32_MAX;  // in Hardware::uarch: this processor's own microarchitecture
+constexpr uint32_t kOwnUarch = UINT32_MAX;  // value of Hardware::uarch for this processor's own microarchitecture
 
 #if defined(__x86_64__) || defined(__i386__)
 
@@ -47,9 +47,9 @@ enum : uint64_t {
   kAvx512Fp16 = 1u << 17,
 };
 
-// The names of processor features and their flags. `implies` has the other flags that every processor with `flag` has:
-// instruction sets for which XNNPACK's kernels for `flag` are also compiled, and flags that hardware-config.c derives
-// from `flag`. A row must follow the rows that it implies, because with_implied walks the table once, from its end.
+// The names of processor features and their flags. `implies` has the other flags of every processor with `flag`. They
+// are instruction sets that XNNPACK's kernels for `flag` also use, and flags that hardware-config.c derives from
+// `flag`. A row must follow the rows that it implies, because with_implied walks the table once, from its end.
 constexpr struct {
   const char *name;
   uint64_t flag;

@@ -19,7 +19,7 @@ struct NodeKind {
   uint8_t id;  // the kind's number in the node union of the flatbuffer
   const char *name;
   uint32_t flags;      // the node flags of XNNPACK (XNN_FLAG_*) that this kind supports
-  int32_t operation;   // number of concatenated inputs, or the xnn_unary_operator or xnn_binary_operator
+  int32_t operation;   // number of concatenated inputs, xnn_unary_operator or xnn_binary_operator
   uint32_t constants;  // a bit for each input that must be a constant, because XNNPACK packs it
   uint32_t optional;   // a bit for each input that may be absent
 
@@ -74,8 +74,8 @@ bool is_elementwise(const Node &node);
 // Returns the kind Conv2d.
 const NodeKind *find_conv2d();
 
-// Chooses by choose_forms (convolution_forms.h) which convolutions the delegate computes by Winograd's algorithm, and
-// changes these nodes. Returns a sentence about all convolutions, then a line for each.
+// Calls choose_forms (convolution_forms.h) to choose the convolutions that the delegate computes by Winograd's
+// algorithm, and changes their nodes. Returns a sentence about all convolutions, then a line for each.
 std::vector<std::string> choose_winograd(Winograd winograd, uint64_t limit, Graph *graph);
 
 // Returns true for a convolution that the delegate computes by Winograd's algorithm, because choose_winograd changed
@@ -83,7 +83,7 @@ std::vector<std::string> choose_winograd(Winograd winograd, uint64_t limit, Grap
 bool is_winograd(const Node &node);
 
 // Returns the packed weights of a convolution that Winograd's algorithm computes; they live as long as `weights`.
-// `data` has the address of each constant. `is_shared`: equal nodes of the process share the packed weights.
+// `data` has the address of each constant. If `is_shared`, equal nodes of the process share the packed weights.
 const void *pack_winograd(const Graph &graph, const Node &node, const std::vector<const void *> &data, bool is_shared,
                           Weights *weights);
 
@@ -102,8 +102,8 @@ void check_same_type(const Graph &graph, const Node &node);
 void check_same_quantization(const Graph &graph, const Node &node);
 // Checks that a node's output range has min <= max and that neither is NaN.
 void check_output_range(const Node &node);
-// Checks a node that only moves elements: inputs and output have the same type, which is fp32, fp16, qint8 or quint8,
-// and the same scale and zero point.
+// Checks a node that only moves elements: inputs and output have the same type (fp32, fp16, qint8 or quint8), scale and
+// zero point.
 void check_data_movement(const Graph &graph, const Node &node);
 // Checks a copy or reshape as check_data_movement does, but also allows int32 (the indices of ArgMax).
 void check_copy(const Graph &graph, const Node &node);

@@ -151,7 +151,7 @@ void run_attention(const Graph &, const Node &node, const Shape *shapes, void *c
   uint64_t heads = key.back(2);
   for (uint32_t d = 0; d + 3 < rank; ++d) heads *= key[d];
 
-  // For each dim of the scores, the distance in elements between neighbours in the mask; 0 where the mask is broadcast.
+  // The mask's strides in elements, one for each dim of the scores; 0 where the mask is broadcast.
   const auto *mask = node.in[4] == kNone ? nullptr : static_cast<const float *>(data[node.in[4]]);
   Shape steps = query;
   if (mask != nullptr) {

@@ -98,7 +98,8 @@ void infer_transpose(const Graph &, const Node &node, Shape *shapes) {
   for (uint32_t i = 0; i < input.rank; ++i) output[i] = input[static_cast<uint32_t>(node.first[i])];
 }
 
-// Infers the output shape of a reshape. One size of the new shape may be 0: it follows from the number of elements.
+// Infers the output shape of a reshape. One size of the new shape may be 0, which means that it is inferred from the
+// number of elements.
 void infer_reshape(const Graph &, const Node &node, Shape *shapes) {
   const Shape &input = shapes[node.in[0]];
   Shape output = node.first;

@@ -11,7 +11,7 @@ namespace edgecore::xnnpack {
 
 enum class Sharing : uint8_t { kDisabled, kPerModel, kGlobal };
 
-// Which of Winograd's algorithms may compute convolutions. kOff: none; kAccurate: F(2x2); kOn: F(2x2) and F(4x4).
+// The Winograd algorithms that may compute convolutions. kOff: none; kAccurate: F(2x2); kOn: F(2x2) and F(4x4).
 enum class Winograd : uint8_t { kOff, kAccurate, kOn };
 
 struct LoadOptions {

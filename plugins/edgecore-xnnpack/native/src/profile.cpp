@@ -15,9 +15,9 @@ namespace {
 constexpr const char *kUnary = "Unary Elementwise";
 constexpr const char *kBinary = "Binary Elementwise";
 
-// An operator that XNNPACK may have created for a node: the operator that computes the node, or the clamp that XNNPACK
-// appends to an elementwise node of two inputs with an output range. nodes_of matches Operations to the operators that
-// XNNPACK reports.
+// An operator that XNNPACK may have created for a node. It is the operator that computes the node, or the clamp that
+// XNNPACK appends if an elementwise node of two inputs has an output range. nodes_of matches Operations to the
+// operators that XNNPACK reports.
 struct Operation {
   uint32_t node;
   bool is_clamp;

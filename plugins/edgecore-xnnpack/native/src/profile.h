@@ -33,7 +33,7 @@ class Profile {
   void add_own(const Node &node, uint64_t begin, uint64_t end);
 
   // Reports to the host the events of the last run: one for each XNNPACK operator, and one for each node that the
-  // delegate computed itself. Their names are such as "Conv2d: Convolution (NHWC, F32) GEMM".
+  // delegate computed itself. An event's name is, for example, "Conv2d: Convolution (NHWC, F32) GEMM".
   void report(xnn_runtime_t runtime, const backend::Host &host);
 
  private:

@@ -1,5 +1,5 @@
 // Shapes with overflow-checked arithmetic. Every dim of a checked shape is in [1, 2^31), and every tensor has fewer
-// than 2^40 elements, or, on 32-bit processors, 2^28, so that its size in bytes fits in size_t.
+// than 2^40 elements (2^28 on 32-bit processors), so that its size in bytes fits in size_t.
 #ifndef EDGECORE_XNNPACK_SHAPE_H_
 #define EDGECORE_XNNPACK_SHAPE_H_
 

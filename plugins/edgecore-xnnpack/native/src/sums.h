@@ -21,8 +21,8 @@ struct Sums {
 };
 
 // Finds Add nodes that a convolution's kernel can compute with bit-identical results: the convolution is int8, its
-// kernel on this processor can add, only the Add uses its output, and the other operand has the same shape and precedes
-// it.
+// kernel on this processor can add, only the Add uses its output, and the Add's other operand has the same shape and is
+// computed before the convolution.
 Sums find_sums(const Graph &graph);
 
 // Returns the operand of the Add that `convolution` adds to its own result.

@@ -23,8 +23,8 @@ using backend::fail;
 
 bool is_scalar(const Value &value) { return value.role == Role::kConstant && element_count(value.shape) == 1; }
 
-// Returns the 8-bit value of the graph that alone determines the output of `node`, or kNone. `sources` has, for each
-// float value that an earlier node computes, the 8-bit value that determines it.
+// If a single 8-bit value of the graph determines the output of `node`, returns this value, else kNone. `sources` has,
+// for each float value that an earlier node computes, the 8-bit value that determines it.
 uint32_t source_of(const Graph &graph, const Node &node, const std::vector<uint32_t> &sources) {
   uint32_t source = kNone;
   for (uint32_t i = 0; i < node.input_count; ++i) {
@@ -54,7 +54,8 @@ std::vector<bool> nodes_of_table(const Graph &graph, size_t end, uint32_t source
   return is_in_table;
 }
 
-// Runs the nodes between the value `source` and the node `end` on all 256 bytes, and returns the 256 results.
+// Runs the nodes between the value `source` and the node `end` for each of the 256 bytes that `source` can be, and
+// returns the 256 results.
 Tables::Bytes compute_table(const Graph &graph, const std::vector<const void *> &data, size_t end, uint32_t source) {
   const uint32_t result = graph.nodes[end].out[0];
   xnn_subgraph_t subgraph = nullptr;

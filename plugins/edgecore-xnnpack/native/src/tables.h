@@ -1,5 +1,6 @@
 // Computes elementwise functions of one 8-bit value by look-up in a table of 256 bytes. For example, SiLU of int8 is a
-// conversion to float, a sigmoid, a product and a conversion back, whose floats need four times as many bytes.
+// conversion to float, a sigmoid, a product and a conversion back. The floats in between would need four times as many
+// bytes.
 #ifndef EDGECORE_XNNPACK_TABLES_H_
 #define EDGECORE_XNNPACK_TABLES_H_
 
@@ -13,7 +14,7 @@
 
 namespace edgecore::xnnpack {
 
-// The nodes of a graph that are computed as tables, and the nodes that these tables make unnecessary.
+// The nodes of a graph that are computed by look-up in tables, and the nodes that these tables make unnecessary.
 struct Tables {
   using Bytes = std::array<uint8_t, 256>;  // the result for each of the 256 possible bytes
 

@@ -95,7 +95,7 @@ struct Nest {
   size_t width(size_t d) const { return d < Rank - Tiled ? 1 : tile[d + Tiled - Rank]; }
 };
 
-constexpr uint64_t kPieces = 4;  // maximum number of pieces per worker, into which the tiles of a loop are split
+constexpr uint64_t kPieces = 4;  // the tiles of a loop are split into at most this many pieces per worker
 
 // Runs all tiles of nested loops on the pool. `call` receives the first indices of a tile, the sizes of its tiled dims,
 // and the worker.
@@ -122,8 +122,8 @@ void run(pthreadpool_t pool, std::array<size_t, Rank> range, std::array<size_t, 
   });
 }
 
-// The microarchitecture index that XNNPACK's tasks receive on every core: always 0, for which XNNPACK has kernels on
-// every processor.
+// The microarchitecture index that XNNPACK's tasks receive on every core: always 0, because XNNPACK has kernels for
+// this index on every processor.
 constexpr uint32_t kUarch = 0;
 
 using Size = size_t;

@@ -30,8 +30,8 @@ constexpr struct {
   size_t size, kernel, channels, outputs;
 } kLayers[] = {{14, 1, 1024, 64}, {28, 1, 128, 128}, {14, 3, 128, 64}, {28, 1, 256, 48}};
 
-// Number of times that the trial runs each layer; the first run brings the layer's data into the caches. No further run
-// of all layers begins after kMaxTime, so that the trial ends soon on a slow or busy processor.
+// Number of times that the trial runs each layer; the first run brings the layer's data into the caches. After kMaxTime
+// the trial begins no further round of runs, so that it ends soon on a slow or busy processor.
 constexpr int kRounds = 3;
 constexpr std::chrono::milliseconds kMaxTime{30};
 
@@ -100,8 +100,8 @@ struct Candidate {
   }
 };
 
-// Returns the numbers of rows per tile to try on this processor; none if no two tiles have the same number of columns,
-// so that there is no choice.
+// Returns the numbers of rows per tile to try on this processor; none if there is no choice, because no two tiles have
+// the same number of columns.
 std::vector<uint32_t> row_choices() {
   std::vector<uint32_t> choices;
   const std::vector<Tile> all = tiles();

@@ -12,8 +12,8 @@
 
 namespace edgecore::xnnpack {
 
-// Returns the tile of the graph's fp32 layers: {rows, 0} from a trial in this process or an earlier one, or {} if no
-// trial is needed or possible: XNNPACK's choice is known to be good on this processor, no folder for packed weights is
+// Returns the tile of the graph's fp32 layers: {rows, 0} from a trial in this process or an earlier one, or {} if there
+// is no trial. There is none if XNNPACK's choice is known to be good on this processor, no folder for packed weights is
 // set, or the graph has no fp32 layers. Sets `report` to a sentence about the trial; leaves it empty if there is none.
 Tile tried_tile(const Graph &graph, Store *store, std::string *report);
 

@@ -10,8 +10,8 @@
 
 namespace edgecore::xnnpack {
 
-// Returns the internal values that nodes compute, except values that XNNPACK cannot write to memory of the caller:
-// layer inputs that XNNPACK itself quantizes per token or packs.
+// Returns the internal values that nodes compute, except values that XNNPACK cannot write to the caller's memory. These
+// are layer inputs that XNNPACK itself quantizes per token or packs.
 std::vector<uint32_t> watched_values(const Graph &graph);
 
 // Passes the output of a node to the host. `data` and `shape` are in memory order, the outermost dim first. Integers

@@ -65,7 +65,8 @@ class Store {
     return packing == nullptr ? nullptr : insert(std::move(packing));
   }
 
-  // Adds packed weights to the store, and returns them. If another thread has added equal ones, returns those instead.
+  // Adds packed weights to the store, and returns them. If another thread has already added packed weights with the
+  // same identity, returns those instead.
   std::shared_ptr<const Packing> insert(std::unique_ptr<Packing> packing) {
     const Identity identity = packing->identity;
     std::shared_ptr<const Packing> shared(packing.release(), [this](Packing *last) { remove(last); });
@@ -243,7 +244,7 @@ uint64_t find_measurement(Store *store, std::string_view name, const std::functi
 void prune(Store *store, uint64_t limit) { store->prune(limit); }
 
 Weights::Weights(Store *store) : store_(store), provider_() {
-  // Set the weights cache's functions: noexcept, because XNNPACK calls them from C code.
+  // The functions of the weights cache are noexcept, because XNNPACK calls them from C code.
   provider_.context = this;
   provider_.look_up = [](void *self, const xnn_weights_cache_look_up_key *key) noexcept {
     return static_cast<Weights *>(self)->look_up(key);
@@ -350,8 +351,8 @@ size_t Weights::insert(const xnn_weights_cache_look_up_key *key, void *packed, s
   }
   if (!identify(key, &reserved_->identity)) return use(std::shared_ptr<const Packing>(std::move(reserved_)));
   const size_t index = use(store_->insert(std::move(reserved_)));
-  // Write a file only after a failed look-up: depthwise and transposed convolutions insert packed weights without
-  // looking them up first, and would otherwise write the same file at each load.
+  // Write a file only after a failed look-up. Depthwise and transposed convolutions insert packed weights without
+  // looking them up first, so they would otherwise write the same file at each load.
   const Packing &packing = *used_[index];
   if (packing.identity == missed_ && packing.bytes >= kMinFileBytes && store_->save(packing)) saved_ = true;
   return index;

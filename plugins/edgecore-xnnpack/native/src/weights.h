@@ -76,7 +76,7 @@ class Weights {
 
   Store *store_;
   xnn_weights_cache_provider provider_;
-  // Identities of packed constants; {} if two nodes pack the constants differently, so that they are never shared.
+  // Identities of packed weights; {} if two nodes pack the same constants differently, and so must not share them.
   std::map<Addresses, Identity> identities_;
   std::vector<std::shared_ptr<const Packing>> used_;
   std::unique_ptr<Packing> reserved_;

@@ -9,8 +9,8 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-// Sizes in floats that stay in an L2 cache of 1 MB or more: kBlockFloats for the data of a block of tiles,
-// kCachedFloats for data that are read repeatedly (weights, or all transformed inputs).
+// Numbers of floats that fit into an L2 cache of 1 MB: kBlockFloats for the data of a block of tiles, kCachedFloats for
+// data that are read repeatedly (weights, or all transformed inputs).
 constexpr uint64_t kBlockFloats = (640 << 10) / sizeof(float), kCachedFloats = (1 << 20) / sizeof(float);
 
 uint64_t round_up(uint64_t count) { return (count + kWinogradChannels - 1) / kWinogradChannels * kWinogradChannels; }

@@ -16,7 +16,7 @@ struct WinogradLayer {
   uint32_t form = 2;                                        // m: 2 or 4
   uint64_t batch = 0, height = 0, width = 0, channels = 0;  // sizes of the input
   uint64_t rows = 0, columns = 0, outputs = 0;              // sizes of the output
-  int64_t top = 0, left = 0;      // zeros above and left of the image; those below and right follow from the sizes
+  int64_t top = 0, left = 0;      // rows of padding above and columns left of the image; the sizes determine the rest
   float min = 0, max = 0;         // output range
   const float *packed = nullptr;  // packed weights, from pack_winograd
 };
@@ -49,16 +49,16 @@ const WinogradTarget *winograd_target();
 // Returns the number of output tiles of a layer, in all images.
 uint64_t winograd_tiles(const WinogradLayer &layer);
 
-// How workers share a layer; the bits of the result do not depend on it. By blocks of tiles: a worker transforms the
-// inputs of a block and computes all outputs of the block, so weights are read again for each block. By slices of
-// output channels: workers first transform all inputs, then compute a slice each for all tiles, so the weights are read
-// once.
+// The way in which workers share a layer; the bits of the result do not depend on it. With blocks of tiles, a worker
+// transforms the inputs of a block and computes all outputs of the block, so the weights are read again for each block.
+// With slices of output channels, the workers first transform all inputs. Then each computes one slice for all tiles,
+// so the weights are read once.
 struct WinogradSharing {
   bool by_slices;
   uint64_t blocks;  // number of blocks of tiles that workers share; 1 if they share slices
 };
 
-// Returns how workers share a layer (by blocks or by slices) so that fewer bytes come from beyond the L2 cache.
+// Chooses how workers share a layer, by blocks or by slices: the way that reads fewer bytes from beyond the L2 cache.
 WinogradSharing winograd_sharing(const WinogradTarget &target, const WinogradLayer &layer, uint64_t workers);
 uint64_t winograd_scratch_floats(const WinogradTarget &target, const WinogradLayer &layer, WinogradSharing sharing,
                                  uint64_t workers);
@@ -80,9 +80,9 @@ uint64_t winograd_packed_floats(const WinogradLayer &layer);
 void pack_winograd(const WinogradTarget &target, const WinogradLayer &layer, const float *filter, const float *bias,
                    float *packed);
 
-// Returns the distance in floats between two positions of a block of `tiles` tiles with `width` numbers each: an odd
-// number of cache lines, so that the positions of a tile are not in the same set of the cache. The function is static,
-// because each instruction set needs its own copy.
+// Returns the distance in floats between two positions' data in a block of `tiles` tiles with `width` numbers each. It
+// is an odd number of cache lines, so that the positions of a tile are not in the same set of the cache. The function
+// is static, because each instruction set needs its own copy.
 static constexpr uint64_t winograd_stride(uint64_t tiles, uint64_t width) {
   return tiles * width + (tiles * width / 16 % 2 == 0 ? 16 : 0);
 }

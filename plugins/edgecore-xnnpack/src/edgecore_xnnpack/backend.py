@@ -1,4 +1,4 @@
-"""The backend's entry point for edgecore: its delegate, and a test of its kernels on this processor.
+"""Tell edgecore about the backend: its delegate library, and a test of its kernels on this processor.
 
 Loading a `.pte` imports this module, so it must import quickly: it imports neither torch nor pathlib.
 """

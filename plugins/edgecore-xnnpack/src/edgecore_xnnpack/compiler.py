@@ -20,7 +20,7 @@ from edgecore_xnnpack.partitioner import FORCE_FP16, XnnpackPartitioner
 
 
 class XnnpackCompiler:
-    """Implements protocols of `edgecore.plugin`: recipes, options, precision, and readers of blobs and of their graphs.
+    """Implements the protocols of `edgecore.plugin` for recipes, options, precision, and reading blobs.
 
     A partition becomes the same blob for every target runtime.
     """
@@ -42,8 +42,8 @@ class XnnpackCompiler:
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
         """List the errors of a blob; an empty list means that the blob is valid.
 
-        Errors are damage, weights that the file lacks and, for the target runtime `executorch-1.5`, nodes and tensors
-        that the XNNPACK delegate of executorch 1.5 does not support.
+        Errors are damage and missing weights. For the target runtime `executorch-1.5`, nodes and tensors that the
+        XNNPACK delegate of executorch 1.5 does not support are errors too.
         """
         return incompatibilities(blob, named_data, for_executorch=runtime == "executorch-1.5")
 
@@ -63,8 +63,8 @@ class XnnpackCompiler:
         """Return the recipes of `edgecore.compile(quantize=...)`.
 
         - `int8`: int8 activations and weights; weights have a scale for each output channel. Needs calibration samples.
-        - `int8-dynamic`: linear layers and convolutions of sequences and images, except depthwise ones, with int8
-          weights, whose inputs are quantized per token, sequence or image at run time.
+        - `int8-dynamic`: linear layers, and convolutions of sequences and images, with int8 weights. Inputs are
+          quantized at run time: per token, sequence or image. Depthwise convolutions stay in floating point.
         - `int8-weights`: linear layers with int8 weights, which compute in floating point.
         - `int4-weights`: as `int8-dynamic`, but weights have 4 bits and a scale for each group of 32.
         - `fp16`: fp16 inside the delegate, as with the option `force_fp16`, and fp16 embedding tables.

@@ -1,4 +1,4 @@
-"""Call two functions of the delegate's library without torch: test kernels, tell how convolutions are computed."""
+"""Call the delegate library's functions that test kernels and describe convolutions; needs no torch."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def call(library: str, function: int, *arguments: ctypes.Array[ctypes.c_uint64] 
 def try_kernels(library: str) -> list[tuple[str, bool, str]]:
     """Check that the kernels that XNNPACK selects on this processor compute correct results.
 
-    Families of kernels that differ only in their dtype share a row, such as `add` with the detail `right in f32, int8`.
-    A family without kernels for this processor has no row.
+    Families of kernels for the same operation in different dtypes share a row, such as `add` with the detail `right in
+    f32, int8`. A family without kernels for this processor has no row.
 
     Args:
         library: Path of the delegate's shared library.

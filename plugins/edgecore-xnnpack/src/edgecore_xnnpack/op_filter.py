@@ -21,7 +21,7 @@ _LINEAR = (aten.linear.default, aten.addmm.default, aten.mm.default)
 
 
 def filter_ops(supported: UnsupportedReason, program: ExportedProgram, options: XnnpackOptions) -> UnsupportedReason:
-    """Return the check `supported`, extended by the options `configs` and `config_precisions`.
+    """Return a check that accepts what `supported` and the options `configs` and `config_precisions` accept.
 
     A node that dequantizes a weight, or that quantizes a tensor at run time, is useless without the layers that read
     its result. The options allow such a node only if they allow these layers.

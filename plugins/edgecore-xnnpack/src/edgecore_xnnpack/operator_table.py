@@ -32,7 +32,7 @@ Lower = Callable[[Lowering, Node], Any]
 
 
 class Query(NodeQuery):
-    """An fx node that the operator table checks, with numbers for its symbolic sizes (initially their upper bounds)."""
+    """An fx node for the operator table to check. Symbolic sizes are numbers, at first their upper bounds."""
 
     def __init__(self, node: Node, constants: Constants, is_decomposed: bool, symbols: Symbols) -> None:
         super().__init__(node, constants, is_decomposed)
@@ -95,7 +95,8 @@ class Row(OperatorRow[Lower]):
 
     Attributes:
         scalar_result: Results may have rank 0.
-        needs: Returns why the operators around a call make it unsupported, or None. It may query the table about them.
+        needs: Returns why a call is not supported between its neighbouring operators, or None. May query the table
+            about these operators.
     """
 
     scalar_result: bool = False
@@ -111,7 +112,7 @@ class XnnpackTable(OperatorTable[Lower]):
     """
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
-        """Return a function that creates the `Query` of an fx node, by which the table checks the node."""
+        """Return a function that creates the `Query` for an fx node; the table's checks take this query."""
         first = Query(program.graph.output_node(), Constants(program), is_decomposed, Symbols(program))
         first.buffers = {buffer.node: buffer for buffer in mutable_buffers(program)}
         return first.about
@@ -221,7 +222,7 @@ def lowers(
     needs: Callable[[Query], str | None] | None = None,
     has_half: bool = True,
 ) -> Callable[[Lower], Lower]:
-    """Return a decorator that adds a row to the table for each of `targets`, which the decorated function lowers.
+    """Return a decorator that adds a table row for each operator in `targets`; the decorated function lowers them.
 
     The other arguments are the fields of `Row`. A row that supports float32 also supports float16, except rows of
     conversions between float32 and int8, and rows without `has_half`.
@@ -243,7 +244,7 @@ def lowers(
 
 
 def _sources(query: Query, row: OperatorRow[Lower]) -> list[Node]:
-    """List the tensors that a node reads, except symbolic sizes and the arguments that the row's `any_dtype` names."""
+    """List the tensors that a node reads; omits symbolic sizes, and arguments that the row's `any_dtype` names."""
     exempt = query.nodes_of(row.any_dtype)
     return [
         source

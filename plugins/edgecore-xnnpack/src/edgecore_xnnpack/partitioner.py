@@ -89,6 +89,6 @@ class XnnpackPartitioner(CapabilityPartitioner):
 
 
 def _booleans(node: Node) -> str | None:
-    """Refuse booleans at the border of a delegate: XNNPACK has none, so they are float32 inside."""
+    """Refuse boolean inputs and outputs of a delegate: XNNPACK has no booleans, so they are float32 inside."""
     val = node.meta.get("val")
     return "booleans" if isinstance(val, torch.Tensor) and val.dtype == torch.bool else None

@@ -169,7 +169,7 @@ class XNNPACKQuantizer(ModuleQuantizer[QuantizationConfig]):
             axis = CHANNEL_AXIS[target]
             grouped = axis == 1 and len(node.args) > 6 and node.args[6] != 1
             if grouped and config.is_per_channel:
-                return  # no dim of a transposed weight with groups has all output channels, which need a scale each
+                return  # channels cannot have a scale each: no dim of this weight has all output channels
             weight = config.weight(0 if grouped else axis)
             inputs = {node.args[0]: config.activation, node.args[1]: weight}
             mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, config.activation, inputs)

@@ -48,7 +48,8 @@ std::string case_text(const Convolution &c) {
 
 // Multiplies one input pixel by the filter elements at position `tap` of the window, for all channels, and adds the
 // products to `sums`, an output pixel. Adds the products' absolute values to `magnitudes`, from which compare_layer
-// computes the allowed rounding error. Filters are [outputs, h, w, group_inputs], depthwise [1, h, w, outputs].
+// computes the allowed rounding error. Filters have the shape [outputs, h, w, group_inputs], or [1, h, w, outputs] if
+// depthwise.
 void add_tap(const Convolution &c, const double *pixel, const double *filter, uint32_t tap, double *sums,
              double *magnitudes) {
   const uint32_t taps = c.window.height * c.window.width, outputs = c.groups * c.group_outputs;
@@ -78,7 +79,7 @@ void convolve(const Convolution &c, const std::vector<double> &input, const Weig
     for (uint32_t tap = 0; tap < w.height * w.width; ++tap) {
       const size_t i = tap / w.width * w.dilation, j = tap % w.width * w.dilation;
       // An output at position o reads the input at o * stride + tap * dilation - padding. A transposed convolution has
-      // the same pairs of positions, with input and output exchanged; other_y, other_x are what the formula computes.
+      // the same pairs of positions, with input and output exchanged; the formula yields other_y and other_x.
       const size_t rows = c.is_transposed ? c.height : output[1], columns = c.is_transposed ? c.width : output[2];
       const size_t other_rows = c.is_transposed ? output[1] : c.height;
       const size_t other_columns = c.is_transposed ? output[2] : c.width;

@@ -162,7 +162,7 @@ void run_float(Trial *trial, const Function &f, xnn_datatype type) {
     if (!run_node(trial, shape, f.operation, input, &output)) return;
     // Accept flushed denormals: XNNPACK runs with denormals flushed to zero, and its kernels differ in whether inputs,
     // intermediate results or outputs are flushed. So for a denormal result, any denormal or 0 is accepted, and for a
-    // denormal input, the function's value at 0.
+    // denormal input, the function's value at 0 is accepted.
     const double flushed = std::fabs(specials[at]) < 0x1.0p-126 ? f.compute(0) : f.compute(specials[at]);
     const std::vector<double> got = output.numbers();
     std::vector<double> expected = input.numbers();
@@ -231,7 +231,7 @@ void convert(Trial *trial) {
     return std::clamp(zero, -128, 127) + (type == xnn_datatype_quint8 ? 128 : 0);
   };
   for (int zero : {-128, 127, 3}) {
-    const float max_ratio = from == xnn_datatype_quint8 ? 0x1.FFFCp+6f : 0x1.0p+7f;  // as in nodes_unary.cpp
+    const float max_ratio = from == xnn_datatype_quint8 ? 0x1.FFFCp+6f : 0x1.0p+7f;  // same limit as in nodes_unary.cpp
     for (float ratio : {1.0f, 0.7f, 0x1.0p-8f, max_ratio}) {
       const bool both = !is_float(from) && !is_float(to);
       const float scale = is_float(from) ? 1.0f : 0.05f;

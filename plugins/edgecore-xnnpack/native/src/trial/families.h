@@ -26,7 +26,7 @@ struct Outcome {
   std::string family;
   uint64_t cases = 0;  // number of shapes that were run
   uint64_t errors = 0;
-  std::string first_error;   // text about the first error: shape, element's index, wrong number, reference
+  std::string first_error;   // description of the first error: shape, index of the element, wrong number, reference
   bool unsupported = false;  // true if XNNPACK has no such kernels for this processor
 };
 
@@ -52,7 +52,7 @@ class Trial {
   // Compares a quantized output with `expected`, limited to the numbers that the type can represent. `steps` is the
   // allowed difference in multiples of the output's scale.
   void compare_steps(const std::string &shape, const Tensor &got, const std::vector<double> &expected, double steps);
-  // Records why XNNPACK could not run a graph, as `status` tells: no such kernels for this processor, or an error.
+  // Records why XNNPACK could not run a graph. `status` tells if it has no such kernels for this processor, or failed.
   void add_failure(const std::string &shape, xnn_status status);
   void add_error(const std::string &text);
 
@@ -69,7 +69,8 @@ struct Family {
 void add_each_type(const std::string &name, decltype(Family::run) f32, decltype(Family::run) f16,
                    decltype(Family::run) int8, decltype(Family::run) uint8, std::vector<Family> *families);
 
-// families() returns all families of kernels, each of the other functions the families of one file in this folder.
+// families() returns all families of kernels. Each of the other functions returns the families that one file in this
+// folder tests.
 std::vector<Family> families();
 std::vector<Family> matrix_families();
 std::vector<Family> convolution_families();

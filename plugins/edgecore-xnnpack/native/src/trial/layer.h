@@ -1,4 +1,4 @@
-// Draws random weights and inputs of linear layers and convolutions, and compares their results.
+// Draws random weights and inputs of linear layers and convolutions, and compares the layers' results with a reference.
 #ifndef EDGECORE_XNNPACK_TRIAL_LAYER_H_
 #define EDGECORE_XNNPACK_TRIAL_LAYER_H_
 
@@ -53,8 +53,8 @@ void compare_layer(Trial *trial, const std::string &shape, const LayerTypes &typ
                    std::vector<double> expected, const std::vector<double> &magnitudes, size_t terms, double low,
                    double high);
 
-// Returns the id of the value that a layer should read as input: `id` (the id of `input`), or, with dynamic
-// quantization, the id of its quantized value, for which this function adds a conversion to the graph.
+// Returns the id of the value that a layer should read as input. Without dynamic quantization this is `id`, the id of
+// `input`. Otherwise the function adds a conversion to the graph, and returns the id of the quantized value.
 uint32_t quantize_input(TestGraph *graph, const LayerTypes &types, const Tensor &input, uint32_t id,
                         size_t nonbatch_dims);
 

@@ -83,7 +83,7 @@ void transpose(Trial *trial) {
   }
 }
 
-// Returns the index of the input element that element i of a slice, or of a padded tensor, comes from. For padding
+// Returns the index of the input element from which a slice or a padding copies its output element i. For padding
 // (`grows`), the offsets are subtracted from the position of element i; for a slice they are added. For an element of
 // the padding, returns the number of input elements.
 size_t shifted(size_t i, const Dims &output_dims, const Dims &input_dims, const Dims &offset, bool grows) {

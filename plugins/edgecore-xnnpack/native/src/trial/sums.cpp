@@ -26,7 +26,8 @@ std::string case_text(const Layer &l) {
   return text;
 }
 
-// Draws output ranges for the convolution and for the sum: in every third case each has a range, as after a ReLU.
+// Draws output ranges for the convolution and for the sum. Each of the two has a range in a third of the cases, as
+// after a ReLU.
 struct Ranges {
   explicit Ranges(size_t index)
       : product_min(index % 3 == 1 ? 0 : -kInfinity),

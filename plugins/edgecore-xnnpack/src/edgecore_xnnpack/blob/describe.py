@@ -1,4 +1,4 @@
-"""Describe a blob as text, and as a graph: arguments and nodes with the shapes of their inputs and outputs."""
+"""Describe a blob's arguments and nodes, with the shapes of inputs and outputs, as text or as a graph."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def describe(blob: Buffer, named_data: Mapping[str, Any]) -> list[str]:
 
 
 def _forms(graph: g.Graph) -> dict[int, list[str]]:
-    """Map the node index of each convolution to a text about its algorithm, and -1 to a summary of all convolutions."""
+    """Map each convolution's node index to a description of its algorithm, and -1 to a summary of all of them."""
     tensors = {value.id_out: value for _, value in _tensors(graph)}
     numbers, indices = [], []
     for index, node in enumerate(graph.nodes):
@@ -85,7 +85,7 @@ def _tensors(graph: g.Graph) -> Iterator[tuple[g.TensorValue | g.QuantizedTensor
 
 
 class _ValueText:
-    """Text of a value, such as `%7 fp32 [1, 8, 8, 16]`, its quantization parameters, and the key of a constant."""
+    """Formats a value: for example `%7 fp32 [1, 8, 8, 16]`, its quantization parameters, and the key of a constant."""
 
     def __init__(self, entry: g.TensorValue | g.QuantizedTensorValue, value: g.TensorValue, graph: g.Graph) -> None:
         self.text = f"%{value.id_out} {value.datatype.name.lower()} {value.dims}"

@@ -48,7 +48,7 @@ class Encoded:
         blob: The bytes.
         named_data: The constants, by key.
         handles: Maps a node's index in the blob to the debug handles of model nodes.
-        dim_orders: Maps the index of each node whose output is not in ATen's order of dims to its order of dims.
+        dim_orders: Dim orders of node outputs by node index; only outputs that are not in ATen's order have an entry.
     """
 
     blob: bytes
@@ -66,7 +66,7 @@ def write_graph(graph: g.Graph) -> bytes:
 
 
 def read_graph(blob: Buffer) -> g.Graph:
-    """Return the graph of a blob, with or without a header.
+    """Return the graph of a blob; the blob may lack the header.
 
     Raises:
         FormatError: The blob is damaged.
@@ -81,7 +81,7 @@ def read_graph(blob: Buffer) -> g.Graph:
 
 
 class _Encoder:
-    """Writes one blob; `externals` maps inputs and outputs of the delegate to argument index and XNNPACK flag."""
+    """Writes one blob; `externals` maps the delegate's inputs and outputs to their argument index and XNNPACK flag."""
 
     def __init__(self, subgraph: Subgraph) -> None:
         self.subgraph = subgraph
@@ -222,7 +222,7 @@ def _size(number: int) -> int:
 
 
 def _nibbles(array: NDArray[np.int8]) -> NDArray[np.uint8]:
-    """Pack two integers from -8 to 7 into each byte, both increased by 8: the first into the lower four bits."""
+    """Add 8 to integers from -8 to 7, and pack two into each byte: the first into the lower four bits."""
     shifted = (array + 8).astype(np.uint8)
     return np.ascontiguousarray(shifted[:, ::2] | shifted[:, 1::2] << 4)
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 
 class ConfigPrecisionType(Enum):
-    """A precision of operators (see the members), for `XnnpackPartitioner(config_precisions=...)`."""
+    """The precision of the operators to delegate, for `XnnpackPartitioner(config_precisions=...)`."""
 
     FP32 = 1
     STATIC_QUANT = 2

@@ -49,7 +49,7 @@ class XNNPACKRecipeProvider(BackendRecipeProvider):
         return XNNPackRecipeType.get_backend_name()
 
     def get_supported_recipes(self) -> Sequence[RecipeType]:
-        """Return all types of XNNPACK."""
+        """Return all members of `XNNPackRecipeType`."""
         return list(XNNPackRecipeType)
 
     def create_recipe(self, recipe_type: RecipeType, **kwargs: Any) -> ExportRecipe | None:
@@ -87,7 +87,7 @@ def _quantization(recipe_type: XNNPackRecipeType, group_size: int | None) -> Qua
     from torchao.quantization.granularity import PerAxis, PerGroup
     from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
 
-    int4 = getattr(torch, "int4")  # torch's type stubs lack it
+    int4 = getattr(torch, "int4")  # torch's type stubs lack torch.int4
     granularity = PerAxis(0) if group_size is None else PerGroup(group_size)
     config = Int8DynamicActivationIntxWeightConfig(weight_dtype=int4, weight_granularity=granularity)
     return QuantizationRecipe(ao_quantization_configs=[AOQuantizationConfig(config)])

@@ -53,11 +53,11 @@ class Lowering:
     Attributes:
         subgraph: The XNNPACK operations that have been emitted so far.
         node: The fx node that is being lowered.
-        sizes: The sample of the symbolic sizes that this lowering uses, see `symbolic_shapes.py`.
+        sizes: The numbers that this lowering uses for the symbolic sizes, see `symbolic_shapes.py`.
     """
 
     def __init__(self, constants: Constants, sizes: Sizes, arrays: dict[Any, Any] | None = None) -> None:
-        """Start with an empty subgraph; lowerings may share `arrays`, a cache of contiguous copies of weights."""
+        """Start with an empty subgraph; `arrays` is a cache of contiguous weights that lowerings may share."""
         self.subgraph = Subgraph()
         self.node: Node
         self.sizes = sizes
@@ -115,7 +115,7 @@ class Lowering:
         return self.subgraph
 
     def _source(self, node: Node) -> None:
-        """Add an input of the node that `probe` lowers: as a constant if it is a weight, else as a subgraph input."""
+        """Add an input of the node that `probe` lowers: a weight as a constant, any other as a subgraph input."""
         if self._constants.has(node):
             self._tensors[node] = self._constants.get(node)
         elif is_dequantize(node) and all(map(self._constants.has, node.all_input_nodes)):
@@ -183,7 +183,7 @@ class Lowering:
         self.subgraph.nodes = kept[::-1]
 
     def _fold(self, node: Node) -> bool:
-        """Compute a node at compile time if it only reads weights, and return True; return False for any other node."""
+        """If a node reads only weights, compute it at compile time and return True; otherwise return False."""
         sources = node.all_input_nodes
         if not sources or not all(source in self._tensors for source in sources):
             return False
@@ -221,11 +221,11 @@ class Lowering:
         return self._scales[node][1] if node in self._scales else 8
 
     def tensor(self, node: Any) -> Any:
-        """Return the tensor of a constant node; None if the node is computed at run time."""
+        """Return the value of a constant node as a tensor; None if the node is computed at run time."""
         return self._tensors.get(node)
 
     def array(self, node: Any) -> Array | None:
-        """Return a constant node as a float32 array; None if the node is computed at run time."""
+        """Return the value of a constant node as a float32 array; None if the node is computed at run time."""
         tensor = self.tensor(node)
         return None if tensor is None else np.asarray(tensor.detach().contiguous().numpy(), dtype=np.float32)
 
@@ -340,13 +340,13 @@ class Lowering:
         return output
 
     def emit_with_indices(self, image: SubgraphValue, shape: Shape) -> tuple[SubgraphValue, SubgraphValue]:
-        """Emit the maxima over the height of an image of width 1, and their indices."""
+        """Emit an operation that computes the maxima over the height of an image of width 1, and their indices."""
         maxima = self.emit(g.ArgMaxPooling2d, [image], shape, LAST, pooling_height=image.shape[2], pooling_width=1)
         self.subgraph.nodes[-1].second = indices = SubgraphValue(shape, is_index=True)
         return maxima, indices
 
     def leave_unread(self, value: SubgraphValue, like: torch.Tensor) -> None:
-        """Make `value`, which is not read, an additional output of the delegate, in the shape of `like`.
+        """Make `value`, which nothing reads, an additional output of the delegate; it gets the shape of `like`.
 
         XNNPACK removes an internal value that is never read, but keeps the operator that writes it. This operator then
         crashes.
@@ -395,7 +395,7 @@ class Lowering:
 
 
 def _widened(argument: Any) -> Any:
-    """Map float16, the dtype of a dequantized tensor, to float32; return any other argument unchanged."""
+    """Replace the argument float16, a dequantized tensor's dtype, by float32; return other arguments unchanged."""
     return torch.float32 if argument is torch.float16 else argument
 
 
@@ -423,5 +423,5 @@ def bits_of(node: Node) -> int:
 
 
 def layout_of(val: torch.Tensor) -> Layout:
-    """Return the layout of an input or output of the delegate, from the strides of its `val`."""
+    """Return the layout of a delegate's input or output, as the strides of its `val` imply."""
     return Layout.LAST if dim_order(val) == TO_LAST.get(val.dim()) else Layout.FIRST

@@ -43,7 +43,7 @@ TO_FIRST = {4: CHANNELS_FIRST, 5: (0, 4, 1, 2, 3)}
 
 @dataclass(frozen=True, slots=True)
 class FixedLayouts:
-    """Layout constraint of an operation with prescribed layouts of inputs and output; None allows any layout."""
+    """Layout constraint of an operation that prescribes each input's and the output's layout; None allows any."""
 
     input: Layout | None
     output: Layout | None
@@ -126,7 +126,7 @@ class SubgraphValue:
 
     @property
     def bytes(self) -> int:
-        """Size of the elements in bytes."""
+        """Total size of the elements in bytes."""
         if self.constant is None:
             return self.size * (2 if self.is_fp16 else 4 if self.quantization is None else 1)
         return self.size // 2 if self.bits == 4 and self.constant.dtype == np.int8 else self.constant.nbytes
@@ -143,7 +143,7 @@ class SubgraphValue:
 
 
 class QuantizePerToken:
-    """Kind of an operation that marks a tensor for dynamic quantization; `passes/quantize.py` replaces the mark.
+    """The kind of an operation that marks a tensor for dynamic quantization. `passes/quantize.py` replaces it.
 
     In XNNPACK, only linear layers and convolutions with integer weights can read a dynamically quantized tensor.
     """
@@ -218,11 +218,11 @@ class Subgraph:
         return {state.value for state in self.states} | {op.output for op in self.nodes if op.kind is g.CacheUpdate}
 
     def producers(self) -> dict[SubgraphValue, SubgraphNode]:
-        """Map the first output of each operation to the operation."""
+        """Map each value to the operation that computes it; omits second outputs."""
         return {op.output: op for op in self.nodes}
 
     def uses(self) -> dict[SubgraphValue, int]:
-        """Count how often each value is read by operations or returned as an output."""
+        """Count the uses of each value: reads by operations, and outputs of the delegate."""
         counts: dict[SubgraphValue, int] = {}
         for op in self.nodes:
             for value in op.inputs:

@@ -2,8 +2,8 @@
 
 Lowerings compute with plain numbers, so that they need no symbolic variant. A sample (`Symbols.samples`) gives each
 symbol a number. A graph is lowered once per sample, and `merge` compares the results. A number that is the same in all
-five becomes fixed. A tensor size that differs becomes a `SymbolicSize`, which XNNPACK infers at run time. If anything
-else differs (operation, attribute, constant), the call is not supported.
+five results stays as it is. A tensor size that differs becomes a `SymbolicSize`, which XNNPACK infers at run time. If
+anything else differs (operation, attribute, constant), the call is not supported.
 
 Assumption: a number that depends on a size differs between at least two samples. The k-th symbol is sampled at its
 upper bound plus 0, 1, 2, 67 * k and 1021 * k. Sums and products with constants, and remainders by any divisor, differ
@@ -43,7 +43,7 @@ class Sizes:
         self._known: dict[Any, int] = {}
 
     def number(self, size: Any) -> int:
-        """Return the number that a size, symbolic or not, has in this sample of the symbolic sizes."""
+        """Return the number that a symbolic or static size has in this sample of the symbolic sizes."""
         if isinstance(size, int):
             return size
         expression = size.node.expr
@@ -108,7 +108,7 @@ def symbolic(val: Any) -> list[Any]:
 
 
 class SizeDependent(Exception):
-    """How an fx node is lowered depends on the value of a symbolic size; the message says how."""
+    """The lowering of an fx node depends on the value of a symbolic size; the message says how."""
 
 
 def merge(subgraphs: Sequence[Subgraph]) -> Subgraph:
@@ -138,7 +138,7 @@ def merge(subgraphs: Sequence[Subgraph]) -> Subgraph:
 
 
 def _join(same: dict[SubgraphValue, tuple[SubgraphValue, ...]], values: tuple[SubgraphValue | None, ...]) -> None:
-    """Record that `values`, one per sample, are the same tensor; give the first a symbolic size where sizes differ."""
+    """Record that `values`, one per sample, are the same tensor. In the first, sizes that differ become symbolic."""
     first = values[0]
     if first is None:
         return
@@ -148,7 +148,7 @@ def _join(same: dict[SubgraphValue, tuple[SubgraphValue, ...]], values: tuple[Su
 
 
 def _marked(shapes: list[Shape]) -> Shape:
-    """Return the first shape, in which each size that differs among `shapes` is a `SymbolicSize`."""
+    """Return the first of `shapes`, with a `SymbolicSize` for each size that is not the same in all of them."""
     if len({len(shape) for shape in shapes}) != 1:
         raise SizeDependent("different sizes give different ranks")
     return tuple(sizes[0] if len(set(sizes)) == 1 else SymbolicSize(sizes[0]) for sizes in zip(*shapes, strict=True))
@@ -169,7 +169,7 @@ def _equal(a: SubgraphValue, b: SubgraphValue) -> bool:
 
 
 def _compare(ops: tuple[SubgraphNode, ...], same: dict[SubgraphValue, tuple[SubgraphValue, ...]]) -> None:
-    """Check that `ops`, one per sample, are the same operation; give the first a symbolic size where sizes differ."""
+    """Check that `ops`, one per sample, are the same operation. In the first, sizes that differ become symbolic."""
     op = ops[0]
     name = op.kind.__name__
     if any((other.kind, other.rule, len(other.inputs)) != (op.kind, op.rule, len(op.inputs)) for other in ops):
@@ -204,5 +204,5 @@ def _slice_size(sizes: tuple[int, ...], input_sizes: tuple[int, ...]) -> int:
 
 
 def symbol_names(tensors: Iterator[torch.Tensor]) -> str:
-    """Return the symbolic sizes of `tensors` as a comma-separated text, for messages."""
+    """Return the symbolic sizes of `tensors` separated by commas, for messages."""
     return ", ".join(dict.fromkeys(str(size) for tensor in tensors for size in symbolic(tensor)))

@@ -2,7 +2,8 @@
 
 Each module enters rows into one table (`operator_table.TABLE`), which the partitioner, the lowering and the
 documentation read. A function that is decorated with `lowers` emits XNNPACK operations for calls of an operator; its
-first argument `low` is the `Lowering`. A function `_check...` returns why a call is not supported, or None.
+first argument `low` is the `Lowering`. A function whose name begins with `_check` returns why a call is not supported,
+or None.
 """
 
 from edgecore_xnnpack.operator_table import TABLE

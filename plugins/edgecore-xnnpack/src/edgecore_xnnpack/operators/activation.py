@@ -97,7 +97,7 @@ def _check_prelu(query: Query) -> str | None:
         return None
     if rank not in (2, 3, 4):
         return f"rank {rank}"
-    # Bring the two kinds of weights to one form: _prelu_kernel's weight has at most the rank of the input, and
+    # Make both weights broadcast against the input: _prelu_kernel's weight has at most the rank of the input, and
     # broadcasts; prelu's weight is a vector with a slope per channel.
     shape = weight.shape if query.node.target is aten._prelu_kernel.default else (*weight.shape, *[1] * (rank - 2))
     per_channel = (query.shape[1], *[1] * (rank - 2))

@@ -20,8 +20,8 @@ aten = torch.ops.aten
 def can_hold(buffer: MutableBuffer) -> bool:
     """Return True if the delegate can keep a mutable buffer.
 
-    The buffer must be contiguous and fp32. The program must either only read it, or update it with an operator that
-    `is_update` accepts, and read only the result of this update.
+    The buffer must be contiguous and fp32. Either the program only reads the buffer, or it updates the buffer with an
+    operator that `is_update` accepts and otherwise reads only the result of this update.
     """
     tensor = buffer.initial
     if tensor.dtype != torch.float32 or not tensor.is_contiguous() or not 1 <= tensor.dim() <= MAX_RANK:
@@ -30,7 +30,7 @@ def can_hold(buffer: MutableBuffer) -> bool:
 
 
 def is_update(node: Node) -> bool:
-    """Return True for an operator that becomes a `CacheUpdate`, if the delegate keeps the buffer that it updates."""
+    """Return True for an operator that becomes a `CacheUpdate`, if the delegate keeps the updated buffer."""
     return node.target is aten.index_put.default
 
 
@@ -44,7 +44,7 @@ def cache_of(node: Node) -> Node | None:
 
 
 def _index(indices: list[Node | None]) -> tuple[int, Node] | None:
-    """Return the dim that an index_put node indexes, and the index; None if it indexes several dims."""
+    """Return the dim that an index_put node indexes, and the index tensor; None if the node indexes several dims."""
     by_dim = [(dim, index) for dim, index in enumerate(indices) if index is not None]
     return by_dim[0] if len(by_dim) == 1 else None
 

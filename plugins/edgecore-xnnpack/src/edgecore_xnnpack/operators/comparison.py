@@ -154,7 +154,7 @@ def _not(low: Lowering, node: Node) -> SubgraphValue:
 
 @lowers(aten._to_copy.default, dtypes=FLOAT_OR_BOOL)
 def _cast(low: Lowering, node: Node) -> SubgraphValue:
-    """Emit a cast; a cast to fp16 converts to fp16 and back, because values stay fp32, whatever the node's dtype."""
+    """Emit a cast. A cast to fp16 only rounds: it converts to fp16 and back, because values stay fp32 here."""
     source, dtype = node.args[0], node.meta["val"].dtype
     assert isinstance(source, Node)
     if dtype == torch.bool:

@@ -55,7 +55,7 @@ def clamped(low: Lowering, value: SubgraphValue, lower: float, upper: float) -> 
 
 
 def _other(low: Lowering) -> SubgraphValue:
-    """Return the second operand of the node that is being lowered; a number becomes a constant."""
+    """Return the second operand of the node that is being lowered. If it is a number, it becomes a constant."""
     other = low.node.args[1]
     return low.value(other) if isinstance(other, Node) else low.scalar(float(other))  # type: ignore[arg-type]
 

@@ -134,7 +134,7 @@ def _nearest(size: int, out: int, factor: float | None) -> list[int]:
 
 
 def _upsample_dim(low: Lowering, value: SubgraphValue, dim: int, out: int, factor: float | None) -> SubgraphValue:
-    """Resize one dimension to `out` elements: repeat each element, or select some if `out / size` is not an integer."""
+    """Resize one dimension to `out` elements: repeat each element equally often if possible, else select by index."""
     size = value.shape[dim]
     indices = _nearest(size, out, factor)
     if indices == [index * size // out for index in range(out)] and out % size == 0:

@@ -32,7 +32,7 @@ def fully_connected(
     scales: Array | None = None,
     bits: int = 8,
 ) -> SubgraphValue:
-    """Emit `value` [..., I] times the transpose of `weight` [O, I], plus `bias` [O].
+    """Emit the product of `value` [..., I] and the transpose of `weight` [O, I], plus `bias` [O].
 
     `scales` and `bits` describe the quantization of a dequantized weight, see `SubgraphValue`.
     """
@@ -118,7 +118,7 @@ def _matmul(low: Lowering, left: SubgraphValue, right: SubgraphValue) -> Subgrap
 def _matrices(
     low: Lowering, left: SubgraphValue, right: SubgraphValue, bias: SubgraphValue | None = None
 ) -> SubgraphValue:
-    """Emit `left` [M, K] times `right` [K, N], plus `bias`; a fully connected node if `right` is constant."""
+    """Emit `left` [M, K] times `right` [K, N] plus `bias`, as a fully connected node if `right` is constant."""
     if right.constant is not None:
         row = bias if bias is not None and bias.constant is not None and bias.shape == right.shape[1:] else None
         result = fully_connected(low, left, right.constant.T, row)

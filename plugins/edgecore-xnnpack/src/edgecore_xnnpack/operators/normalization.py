@@ -21,7 +21,7 @@ aten = torch.ops.aten
 
 
 def _check_first_only(query: Query) -> str | None:
-    """Return why a norm is not supported if a node reads its mean or variance (results 1 and 2); None otherwise."""
+    """Return a reason if a node reads the mean or variance (results 1 and 2) of a norm, which is not supported."""
     return None if all(user.args[1] == 0 for user in query.node.users) else "saved statistics are read"
 
 

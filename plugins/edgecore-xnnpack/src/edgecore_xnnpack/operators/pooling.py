@@ -32,7 +32,7 @@ def _pair(value: Any) -> Pair:
 
 
 def _window(source: Any) -> tuple[Pair, Pair, Pair]:
-    """Return kernel, stride and padding of a pooling; `source` is the node's `Query` or `Lowering`."""
+    """Return kernel, stride and padding of a pooling; `source` is the `Query` or the `Lowering` of the node."""
     kernel = _pair(source.argument("kernel_size"))
     return kernel, _pair(source.argument("stride") or kernel), _pair(source.argument("padding"))
 

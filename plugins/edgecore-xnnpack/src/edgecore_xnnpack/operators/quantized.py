@@ -96,7 +96,7 @@ def _feeds_layers(dequantize: Node, query: Query) -> bool:
 
 
 def _is_convolution(node: Node) -> bool:
-    """Return True for a convolution of sequences or images, not depthwise, whose input has a scale for each image."""
+    """Return True if a convolution is 1-d or 2-d, is not depthwise, and reads an input with one scale per image."""
     if node.target is not aten.convolution.default or node.meta["val"].dim() not in (3, 4):
         return False
     has_groups = not argument(node, "transposed") and argument(node, "groups") > 1
@@ -114,7 +114,7 @@ def _is_convolution(node: Node) -> bool:
     dtypes=(torch.float32, torch.float16, torch.int8, torch.float64, torch.int64),
 )
 def _dynamic(low: Lowering, node: Node) -> SubgraphValue | list[None]:
-    """Emit `QuantizePerToken` for the dequantize node of a dynamic quantization, and nothing for the nodes before it.
+    """Emit `QuantizePerToken` for the dequantize node of a dynamic quantization; the nodes before it emit nothing.
 
     XNNPACK itself computes the parameters of each row or image, so the node that chooses them becomes nothing.
     """

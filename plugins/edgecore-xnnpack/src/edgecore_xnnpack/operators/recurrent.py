@@ -1,4 +1,4 @@
-"""LSTM and GRU layers, unrolled over time: a matmul for the inputs of all steps, and one for the state in each step."""
+"""LSTM and GRU layers, unrolled over time: one matmul for the inputs of all steps, and one per step for the state."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _mean_adjacent(low: Lowering, value: SubgraphValue, dims: list[int]) -> Subg
 
 
 def mean(low: Lowering, value: SubgraphValue, dims: list[int], shape: Shape) -> SubgraphValue:
-    """Emit the mean over `dims`, reshaped to `shape`."""
+    """Emit the mean over `dims`; the result is reshaped to `shape`."""
     return _reduce(low, value, dims, shape, _mean_adjacent)
 
 
@@ -143,7 +143,7 @@ def _amax_adjacent(low: Lowering, value: SubgraphValue, dims: list[int]) -> Subg
 
 
 def amax(low: Lowering, value: SubgraphValue, dims: list[int], shape: Shape) -> SubgraphValue:
-    """Emit max poolings for the maximum over `dims`: executorch 1.5's schema of XNNPACK nodes has no such reduction."""
+    """Emit max poolings for the maximum over `dims`, because executorch 1.5's nodes have no such reduction."""
     return _reduce(low, value, dims, shape, _amax_adjacent)
 
 
@@ -196,7 +196,7 @@ def _with_indices(low: Lowering, value: SubgraphValue, dims: list[int]) -> tuple
     maxima, the first one's index is returned. A NaN is returned only if it is the first element.
     """
     image = _as_column_image(low, value, dims)
-    if image.shape[2] == 1:  # XNNPACK refuses windows of one element, so -inf is added, whose index is never returned
+    if image.shape[2] == 1:  # XNNPACK refuses windows of one element: add -inf, whose index is never returned
         image = pad(low, image, (0, 0, 0, 0), (0, 0, 1, 0), -inf)
     maxima, indices = low.emit_with_indices(image, (*image.shape[:2], 1, 1))
     return maxima, low.reshape(indices, low.shape)

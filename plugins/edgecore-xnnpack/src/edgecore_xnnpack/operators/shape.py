@@ -127,7 +127,7 @@ def _drop_leading_dim(low: Lowering, value: SubgraphValue) -> SubgraphValue:
 
 
 def _transpose_of(low: Lowering, value: SubgraphValue, order: Shape) -> SubgraphValue:
-    """Emit a transpose node even if only dimensions of size 1 move, for which `low.permute` would emit a reshape."""
+    """Emit a transpose node even if only dimensions of size 1 move; `low.permute` would then emit a reshape."""
     if order == tuple(range(len(order))):
         return value
     return low.emit(g.StaticTranspose, [value], tuple(value.shape[i] for i in order), FIRST, perm=order)
@@ -156,7 +156,7 @@ def _write(low: Lowering, node: Node) -> SubgraphValue:
 
 @lowers(aten.repeat.default, dtypes=FLOAT_OR_BOOL)
 def _repeat(low: Lowering, node: Node) -> SubgraphValue:
-    """Repeat one dimension after the other: reshape to [before, 1, size * after], broadcast the dimension of size 1."""
+    """Repeat dimensions one by one: reshape to [before, 1, size * after], then broadcast the dimension of size 1."""
     value = low.input()
     repeats = [int(times) for times in low.argument("repeats")]
     value = low.reshape(value, (1,) * (len(repeats) - len(value.shape)) + value.shape)
@@ -289,7 +289,7 @@ def _stack(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _overwrite(low: Lowering, value: SubgraphValue, part: SubgraphValue, dim: int, start: int) -> SubgraphValue:
-    """Replace elements of `value` along `dim` from index `start` by `part`: concatenate before, part, after."""
+    """Emit `value` with `part` in place of its elements along `dim` from `start` on, by concatenation."""
     end = start + part.shape[dim]
     before = [slice_of(low, value, dim, 0, start)] if start else []
     after = [slice_of(low, value, dim, end, value.shape[dim] - end)] if end < value.shape[dim] else []

@@ -65,7 +65,7 @@ def _as(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
 def depth_slices(
     low: Lowering, volume: SubgraphValue, outputs: int, kernel: int, stride: int, padding: int, dilation: int
 ) -> list[SubgraphValue]:
-    """Return the inputs of the 2-d convolutions that add up to a 3-d convolution, one per depth index of the kernel.
+    """Return inputs for 2-d convolutions whose sum is a 3-d convolution, one for each depth index of the kernel.
 
     Plane d of input k is the plane of the volume that kernel slice k reads for plane d of the result.
 

@@ -37,7 +37,7 @@ def pack_columns(subgraph: Subgraph) -> None:
     weights of both columns of a pair as channels, with zeros where the original kernel starts or ends within a pair.
     Conditions: an even, static width, stride 2, no dilation along the width, no groups. int8 products are summed in
     int32, so that added zeros change no result. Kernels pad the channels to a full group (`MAX_CHANNELS`); with twice
-    the channels, less of that padding is computed: ResNet-50's first layer takes 0.7 of the time, MobileNet's 0.8.
+    the channels, less work is wasted on padding: ResNet-50's first layer takes 0.7 of the time, MobileNet's 0.8.
     """
     ops: list[SubgraphNode] = []
     for op in subgraph.nodes:

@@ -61,7 +61,7 @@ def _is_float(op: SubgraphNode) -> bool:
 
 
 def _in_fp16_range(limit: float) -> float:
-    """Return a limit of a clamp for fp16. A finite limit stays finite; rounded to fp16, it could become infinite."""
+    """Return the fp16 limit of a clamp. A finite limit stays finite, even if rounding would make it infinite."""
     return max(-FP16_MAX, min(limit, FP16_MAX)) if isfinite(limit) else limit
 
 
@@ -137,7 +137,7 @@ class _Fp16Converter:
         self.subgraph.nodes = self.nodes
 
     def _output(self, op: SubgraphNode) -> None:
-        """Remove `op`, which converts an fp32 value to an fp16 output of the delegate, if an fp16 copy of it exists.
+        """Remove the conversion `op` to an fp16 output of the delegate, if an fp16 copy of its fp32 input exists.
 
         The fp16 copy becomes the output. If this copy is an input or another output of the delegate already, `op` is
         replaced by a copy operation instead.

@@ -62,7 +62,7 @@ def _drop(subgraph: Subgraph, rewrite: Callable[[SubgraphNode, SubgraphNode], bo
 
 
 def _fuse_clamp(op: SubgraphNode, producer: SubgraphNode) -> bool:
-    """Add the clamp `op` to `producer`; intersect it with the output range that `producer` already has."""
+    """Make the output range of `producer` the intersection of its current range and the range of the clamp `op`."""
     if op.kind is not g.Clamp or producer.kind not in HAS_CLAMP:
         return False
     assert op.clamp is not None
@@ -70,8 +70,8 @@ def _fuse_clamp(op: SubgraphNode, producer: SubgraphNode) -> bool:
     if producer.clamp is not None:
         low, high = (min(max(bound, low), high) for bound in producer.clamp)
         if low >= high:
-            # The ranges do not overlap, so that the result is the constant `low`. XNNPACK refuses an empty range, and
-            # its release of 2024-11 fuses two such clamps into wrong results. So `op` becomes a minimum or maximum.
+            # The ranges do not overlap, so the result is always `low`. XNNPACK refuses an empty range, and its release
+            # of 2024-11 fuses two such clamps into wrong results. So `op` becomes a minimum or maximum.
             op.kind = g.Maximum if low == op.clamp[0] else g.Minimum
             op.inputs.append(SubgraphValue((1,), constant=np.full(1, low, np.float32)))
             op.clamp = None

@@ -60,7 +60,7 @@ def assign_layouts(subgraph: Subgraph) -> None:
 
 
 def _choose(subgraph: Subgraph) -> set[SubgraphValue]:
-    """Set the layouts that operations prescribe; return the other values for which the cut chooses channels last."""
+    """Set the layouts that operations prescribe; return the remaining values to which the cut gives channels last."""
     cut = _Cut()
     free: set[SubgraphValue] = {op.output for op in subgraph.nodes if op.output.has_layouts and _is_free(op)}
     first, last = object(), object()
@@ -138,8 +138,8 @@ class _Cut:
     def source_side(self, source: Any, sink: Any) -> set[Any]:
         """Return the nodes on the source's side of the minimum cut.
 
-        If there are several minimum cuts, the result is the one with the fewest nodes on the source's side. This cut
-        is unique, so that the result does not depend on the order in which paths are found.
+        If there are several minimum cuts, the result is the cut with the fewest nodes on the source's side. It is
+        unique, so that the result does not depend on the order in which paths are found.
         """
         self.capacity.setdefault(source, {})
         self.capacity.setdefault(sink, {})

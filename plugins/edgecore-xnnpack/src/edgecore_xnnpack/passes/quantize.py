@@ -85,7 +85,7 @@ def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
 
 
 def _quantize_at_run_time(subgraph: Subgraph) -> None:
-    """Give integer weights to layers that read `QuantizePerToken`, as XNNPACK quantizes their inputs at run time."""
+    """Give integer weights to layers that read `QuantizePerToken`, so that XNNPACK quantizes inputs at run time."""
     _mark_after_moves(subgraph)
     producers = subgraph.producers()
     quantized: dict[tuple[SubgraphValue, int], SubgraphNode] = {}
@@ -110,7 +110,7 @@ def _quantize_at_run_time(subgraph: Subgraph) -> None:
 
 
 def _mark_after_moves(subgraph: Subgraph) -> None:
-    """Move `QuantizePerToken` marks behind the reshapes and zero paddings that precede a layer.
+    """Move `QuantizePerToken` marks past reshapes and zero paddings, to right before a layer.
 
     Reshapes and paddings keep rows and images intact, so the marks keep their meaning. Layers that read the same tensor
     share the mark.
@@ -175,7 +175,7 @@ def _sum_between_conversions(
 ) -> tuple[SubgraphNode, SubgraphNode, SubgraphNode, SubgraphNode] | None:
     """Return the integer layer, dequantize, addition and multiplication that precede the quantize operation `op`.
 
-    Return None if other operations precede `op`, or if the result of one of these four has a second reader.
+    Return None if `op` has other predecessors, or if the result of one of the four has another reader.
     """
     chain: list[SubgraphNode] = []
     last = op
@@ -249,7 +249,7 @@ def _drop_unused_quantization(subgraph: Subgraph) -> None:
 
 
 def _dequantize_later(subgraph: Subgraph) -> None:
-    """Move dequantize operations behind operations that only move elements.
+    """Move dequantize operations after operations that only move elements.
 
     int8 elements are cheaper to move, and the next operation may compute with them.
     """

@@ -59,13 +59,13 @@ def _swaps_rows_and_columns(op: SubgraphNode) -> bool:
 
 
 def _is_pixels_as_rows(source: SubgraphNode, op: SubgraphNode) -> bool:
-    """Return True if `source` reshapes [N, C, H, W] to [N, C, HW], and `op` then transposes it to [N, HW, C]."""
+    """Return True if `source` reshapes [N, C, H, W] to [N, C, HW], and `op` transposes the result to [N, HW, C]."""
     image, rows = source.inputs[0].shape, source.output.shape
     return _swaps_rows_and_columns(op) and source.kind is g.StaticReshape and len(image) == 4 and image[:2] == rows[:2]
 
 
 def _is_rows_as_pixels(source: SubgraphNode, op: SubgraphNode) -> bool:
-    """Return True if `source` transposes [N, HW, C] to [N, C, HW], and `op` then reshapes it to [N, C, H, W]."""
+    """Return True if `source` transposes [N, HW, C] to [N, C, HW], and `op` reshapes the result to [N, C, H, W]."""
     image, rows = op.output.shape, source.output.shape
     return _swaps_rows_and_columns(source) and op.kind is g.StaticReshape and len(image) == 4 and image[:2] == rows[:2]
 
@@ -134,7 +134,7 @@ def _permute_flattened_weights(subgraph: Subgraph) -> None:
 def _layers(
     value: SubgraphValue, readers: dict[SubgraphValue, list[SubgraphNode]], results: set[SubgraphValue]
 ) -> list[SubgraphNode]:
-    """List the linear layers that read a value, also through conversions; an empty list if other operations read it."""
+    """List the linear layers that read a value, directly or through conversions. Empty if other operations read it."""
     layers: list[SubgraphNode] = []
     for op in readers.get(value, []):
         if op.kind is g.Convert:

@@ -1,4 +1,4 @@
-"""Convert embedding tables to fp16: the part of the recipe `fp16` that changes operators outside of delegates."""
+"""Convert embedding tables to fp16: the part of the recipe `fp16` for operators that are not delegated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 def convert_embeddings_to_fp16(program: ExportedProgram, selects: Selects) -> ExportedProgram:
-    """Return a copy of `program` with fp16 embedding tables, for edgecore's own kernel: XNNPACK has no embedding."""
+    """Return a copy of `program` with fp16 embedding tables. edgecore's kernel reads them; XNNPACK has no embedding."""
     program = functionalize(copy_program(program))
     constants = Constants(program)
     fp16_tables: dict[str | None, Node] = {}

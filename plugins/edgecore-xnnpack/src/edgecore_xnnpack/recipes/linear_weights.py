@@ -81,7 +81,7 @@ _PIXELS = {aten.conv1d.default: "weight", aten.conv2d.default: "weight"}
 
 
 def _make_linear(graph_module: GraphModule, constants: Constants, selects: Selects) -> None:
-    """Replace matmuls and convolutions by linear layers, if these compute the same."""
+    """Replace matmuls and convolutions by linear layers, if these compute the same result."""
     matrices: dict[str | None, Node] = {}
 
     def add_matrix(weight: Node, tensor: torch.Tensor) -> Node:
@@ -106,7 +106,8 @@ def _make_linear(graph_module: GraphModule, constants: Constants, selects: Selec
             matrix = add_matrix(weight, constants.get(weight).flatten(1))
             result = editor.call(aten.linear.default, channels_last, matrix, argument(node, "bias"))
             pixels = editor.call(aten.permute.default, result, [0, rank - 1, *range(1, rank - 1)])
-            # A view that follows needs contiguous memory in eager mode; lowering to the edge dialect drops this copy.
+            # Copy, because a view that follows needs contiguous memory in eager mode. Lowering to the edge dialect
+            # drops the copy.
             if node.meta["val"].is_contiguous():
                 pixels = editor.call(aten.clone.default, pixels, memory_format=torch.contiguous_format)
             replace(node, pixels)
@@ -128,7 +129,7 @@ def _is_pointwise(node: Node, weight: Node) -> bool:
 
 
 def _quantize_input(graph_module: GraphModule, node: Node) -> Node:
-    """Quantize the input of a layer to int8 per token: each row has a scale and a zero point, computed at run time."""
+    """Quantize the input of a layer to int8 per token: each row gets a scale and a zero point at run time."""
     editor, limits = Editor(graph_module, node, fake_mode(graph_module)), (-128, 127, torch.int8)
     qparams = editor.call(library.choose_qparams_per_token_asymmetric.default, node.args[0], torch.int8)
     parameters = [editor.call(operator.getitem, qparams, index, val=qparams.meta["val"][index]) for index in (0, 1)]
@@ -138,7 +139,7 @@ def _quantize_input(graph_module: GraphModule, node: Node) -> Node:
 
 
 def _integers(weight: Node, constants: Constants, bits: int, group: int | None) -> tuple[Node, ...]:
-    """Add and return the constants that replace a weight: integers, scales and, for a scale per row, zero points."""
+    """Add and return the constants that replace a weight: integers, scales, and zero points if scales are per row."""
     values = constants.get(weight).float()
     if bits == 4 and group is not None and values.shape[1] % group == 0:
         integers, scales = quantize_groups(values, group)

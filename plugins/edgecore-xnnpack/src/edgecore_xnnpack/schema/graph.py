@@ -206,7 +206,7 @@ class ScaledDotProductAttention:
 
 @dataclass(slots=True)
 class CacheUpdate:
-    """Writes rows at the indices `positions` of dimension `dim` of a state; the output is the updated state."""
+    """Writes rows into a state, at the indices `positions` of its dimension `dim`. The output is the updated state."""
 
     cache_id: int = scalar(0, "u32")
     rows_id: int = scalar(1, "u32")
@@ -364,7 +364,7 @@ class OutputMinMax:
 
 @dataclass(slots=True)
 class Node:
-    """A node of the graph; `debug_handle` is the node's index in `Graph.nodes`."""
+    """A node of the graph; `debug_handle` is its index in `Graph.nodes`."""
 
     node: object | None = union(0, NODE_TYPES)
     debug_handle: int = scalar(2, "u32")
@@ -375,8 +375,8 @@ class Node:
 class TensorValue:
     """A tensor.
 
-    `constant_buffer_idx` is an index into `Graph.constant_data`, 0 for a tensor that is not constant. `external_id` is
-    the index in the delegate's arguments, INVALID_ID for an internal value.
+    `constant_buffer_idx` is an index into `Graph.constant_data`, or 0 if the tensor is not constant. `external_id` is
+    an index into the delegate's arguments, or INVALID_ID for an internal value.
     """
 
     datatype: Datatype = scalar(0, "i16", enum=Datatype)
@@ -449,7 +449,8 @@ class ConstantDataOffset:
 class State:
     """A mutable buffer of the model that the delegate keeps.
 
-    `name` is its qualified name. If `has_initial`, its initial content is the named data of this name, otherwise zeros.
+    `name` is its qualified name. If `has_initial`, the initial content is the named data with this name; otherwise it
+    is zero.
     """
 
     value_id: int = scalar(0, "u32")
