@@ -227,7 +227,7 @@ class StandInSession : public Session {
   static void forget(Child &child, const std::string &id) {
     try {
       child.call({"forget", id});
-    } catch (...) {  // ignore an error: the child process has ended, or this is a forked copy of its parent
+    } catch (...) {  // ignore the error: the child has ended, or this process is only a fork of its parent
     }
   }
 

@@ -1,6 +1,6 @@
 // The Ethos-U backend on the host: checks the blob of a delegate, which was compiled for an NPU, and computes the
 // delegate's results with the TOSA graph that the file stores beside the blob. The results equal the NPU's bit by bit,
-// as far as Vela and the NPU implement TOSA.
+// provided that Vela and the NPU implement TOSA correctly.
 #include <cstdio>
 #include <map>
 #include <mutex>

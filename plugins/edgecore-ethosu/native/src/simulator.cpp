@@ -7,7 +7,7 @@ namespace {
 
 using edgecore::backend::fail;
 
-constexpr uint32_t kVersion = 1;  // EDGECORE_TOSA_SIMULATOR_VERSION of the header
+constexpr uint32_t kVersion = 1;  // EDGECORE_TOSA_SIMULATOR_VERSION in simulator.h
 constexpr char kInstall[] = "pip install edgecore-tosa";
 constexpr size_t kErrorSize = 400;
 

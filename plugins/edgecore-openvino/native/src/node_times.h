@@ -2,7 +2,7 @@
 //
 // OpenVINO's CPU device keeps the mean time of each node over all runs so far, in whole microseconds. The first run is
 // often much slower than later ones, so a node's event has the mean of the runs after the first. Only the event of the
-// whole delegate has the time of the reported run itself.
+// whole delegate has the time of the run that is reported.
 #ifndef EDGECORE_OPENVINO_NODE_TIMES_H_
 #define EDGECORE_OPENVINO_NODE_TIMES_H_
 

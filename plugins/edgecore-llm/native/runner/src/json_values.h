@@ -25,7 +25,7 @@ inline bool find_bool(const nlohmann::json &json, const char *key, bool otherwis
   return found != nullptr && found->is_boolean() ? found->get<bool>() : otherwise;
 }
 
-// Returns the value if it is an int32 from 0 on, otherwise -1.
+// Returns the value if it is a non-negative int32, otherwise -1.
 inline int32_t token_of(const nlohmann::json &json) {
   if (!json.is_number_integer()) return -1;
   const auto value = json.get<int64_t>();

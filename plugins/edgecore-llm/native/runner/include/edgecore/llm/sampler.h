@@ -12,7 +12,7 @@ namespace edgecore::llm {
 // The parameters of sampling. All defaults except the temperature's leave the logits unchanged. Names, ranges and
 // results are the same as for edgecore_llm.sampler.Sampling in Python.
 struct Sampling {
-  double temperature = 0;  // number by which all logits are divided; 0: the largest logit's token is chosen
+  double temperature = 0;  // divisor of all logits; 0: choose the token with the largest logit
   int64_t top_k = 0;       // number of largest logits to keep; 0: all
   double top_p = 1;  // keep only the most probable tokens: the fewest whose probabilities sum to at least this value
   double min_p = 0;  // keep only tokens whose probability is at least this share of the largest one
@@ -46,7 +46,7 @@ class Sampler {
   double weight(int32_t token, double largest) const;
 
   std::vector<float> scores_;
-  std::vector<int32_t> tokens_;  // remaining tokens
+  std::vector<int32_t> tokens_;  // tokens that passed the filters
   std::vector<double> sums_;     // cumulative weights of tokens_
 };
 
