@@ -11,7 +11,7 @@ import os
 
 logger = logging.getLogger("edgecore")
 
-# The levels of the native interface, by index (edgecore/abi.h), and their names in EDGECORE_LOG.
+# The names in EDGECORE_LOG of the native interface's levels (edgecore/abi.h); the index is the level.
 _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
 _NAMES = ("debug", "info", "warning", "error", "off")
 

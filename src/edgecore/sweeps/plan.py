@@ -41,8 +41,8 @@ class Build:
         backend_options: Its options.
         recipe_name: Name of the recipe; `float` for none.
         recipe_options: Its parameters.
-        max_loss: The largest acceptable loss of accuracy: modules stay in floating point to achieve it. None leaves the
-            recipe as it is.
+        max_loss: The largest acceptable loss of accuracy; if the recipe loses more, modules stay in floating point.
+            None: apply the recipe as it is.
         key: Digest of the other fields and of the installed packages.
     """
 
@@ -194,7 +194,7 @@ def _python_files(module: str, file: Path) -> Iterator[Path]:
 
 
 def _file_of(text: str) -> Path:
-    """Return the file of `module:function` by searching `sys.path`; any other text is a path."""
+    """Return the file of `module:function`, which is searched on `sys.path`; treat any other text as a path."""
     name, colon, _ = text.partition(":")
     if not colon:
         return Path(text)
@@ -227,7 +227,7 @@ def _backends(options: SweepOptions) -> dict[str, tuple[str, dict[str, Any], tup
 
 
 def _recipes(options: SweepOptions, backend: str, runtime: str) -> Iterator[tuple[str, tuple[str, dict[str, Any]]]]:
-    """Yield the recipes of a sweep for a backend: name, (name of `edgecore.Recipe`, its parameters)."""
+    """Yield a backend's recipes in a sweep: (name in the sweep, (name of the `edgecore.Recipe`, its parameters))."""
     from edgecore.recipe import NAMES, Recipe
 
     if options.recipes == "all":

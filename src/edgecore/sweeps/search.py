@@ -1,6 +1,6 @@
 """`edgecore.search`: find the best recipe for a model and a target by sweeps over recipes.
 
-The first sweep tries all recipes of the backend, the second one tries mixed recipes, which leave some modules in
+The first sweep tries all recipes of the backend. The second one tries mixed recipes, which leave some modules in
 floating point.
 """
 
@@ -60,8 +60,8 @@ def search(
 ) -> Found:
     """Find the recipe with the fastest or smallest file that loses at most `max_loss`.
 
-    All recipes of the backend are tried in a sweep. For each that is better than the best so far but loses too much
-    accuracy, `edgecore.devtools.suggest` looks for modules to leave in floating point.
+    All recipes of the backend are tried in a sweep. If a recipe is better than the best acceptable one but loses too
+    much accuracy, `edgecore.devtools.suggest` looks for modules to leave in floating point.
 
     Args:
         model: The model, as `edgecore compile` takes it.
@@ -114,7 +114,7 @@ def search(
 
 
 def _mixed(cell: Cell, max_loss: float) -> Cell:
-    """Return a copy of a cell that leaves modules in floating point, so as to lose at most `max_loss` of accuracy."""
+    """Return a copy of a cell that leaves modules in floating point, to lose at most `max_loss` of accuracy."""
     build = cell.build
     key = digest(f"{build.key} {max_loss}")
     return replace(cell, build=replace(build, recipe=build.recipe + _MIXED, max_loss=max_loss, key=key))

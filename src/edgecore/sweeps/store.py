@@ -76,7 +76,7 @@ class Store:
 
     @contextmanager
     def cleaned(self) -> Iterator[None]:
-        """Remove the scratch folders of killed sweeps before the block, and those of an interrupted one after it."""
+        """Remove scratch folders: before the block those of killed sweeps, after it those that this sweep has left."""
         self._clean()
         try:
             yield

@@ -42,7 +42,7 @@ class Change:
 
 
 def compare_sweeps(old: Sequence[CellResult], new: Sequence[CellResult]) -> list[Change]:
-    """Compare the cells of two sweeps by name.
+    """Compare the cells that have the same name in two sweeps.
 
     A difference counts if it exceeds 1 % of bytes or cycles, 10 % of a time, 0.001 in an accuracy or in the delegated
     share, or 1 dB in an SQNR.

@@ -41,7 +41,7 @@ class PortableMatrix(nn.Module):
             self.zeros: Tensor
 
     def put(self, start: int, part: Tensor | QuantizedMatrix) -> None:
-        """Store rows of the weight from row `start` on: round float rows; keep quantized rows if their groups fit."""
+        """Write rows of the weight, from row `start` on. Round float rows; keep quantized rows if their groups fit."""
         stop = start + len(part)
         if isinstance(part, QuantizedMatrix):
             scales = self._kept_scales(part)
