@@ -79,7 +79,7 @@ class Program:
 
     @property
     def target_runtime(self) -> str:
-        """Runtime that the file was compiled for, such as "executorch-1.5"; empty if another toolchain wrote it."""
+        """Runtime that the file was compiled for, such as "executorch-1.5"; empty for files of other toolchains."""
         return self._program.target_runtime
 
     def load_method(self, name: str) -> Method:

@@ -11,7 +11,7 @@ import os
 
 logger = logging.getLogger("edgecore")
 
-# The names in EDGECORE_LOG of the native interface's levels (edgecore/abi.h); the index is the level.
+# Python's levels and EDGECORE_LOG's names; the index is a level of the native interface (edgecore/abi.h).
 _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
 _NAMES = ("debug", "info", "warning", "error", "off")
 

@@ -1,7 +1,7 @@
 """Nested arguments and results of methods: lists, tuples, dicts and dataclasses around the flat inputs and outputs.
 
-A file names its inputs by their paths, such as `past[0].key`. It describes the containers of its outputs in the format
-of `torch.utils._pytree.treespec_dumps` (JSON, protocol 1), like ExecuTorch's files.
+A file names its inputs by their paths, such as `past[0].key`. Like ExecuTorch's files, it describes the containers of
+its outputs in the format of `torch.utils._pytree.treespec_dumps` (JSON, protocol 1).
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ class _Arguments:
             named: The keyword arguments by name of the parameter, and possibly `out`.
 
         Raises:
-            ExecutionError: An argument is missing, unknown or passed twice, or its containers differ from those with
-                which the model was exported.
+            ExecutionError: An argument is missing, unknown or passed twice, or its containers differ from the ones that
+                the model was exported with.
         """
         if not any(_is_container(value) for value in (*args, *(named[name] for name in named if name != "out"))):
             return None
@@ -213,7 +213,7 @@ def _is_dataclass(value: Any) -> bool:
 
 
 def _is_empty(value: Any) -> bool:
-    """Return True for a container without values; a dataclass field that is None counts as absent."""
+    """Return True for a container without values. Fields of a dataclass that are None do not count as values."""
     return _is_container(value) and all(_is_empty(item) for item in _items(value, ()).values())
 
 

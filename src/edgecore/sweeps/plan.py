@@ -94,7 +94,8 @@ class SweepPlan:
     def estimate(self, history: Iterable[CellResult], jobs: int = 1) -> tuple[float, int]:
         """Estimate the seconds that the cells will take. Return them, and the number of cells without an estimate.
 
-        The estimate of a cell is its earlier time, else the median of its model, else the median of all cells.
+        A cell's estimate is its time in an earlier sweep; without one, the median of its model's cells, or else of all
+        cells.
 
         Args:
             history: Results of earlier sweeps.
@@ -182,8 +183,8 @@ def named_files(build: Build) -> dict[str, Path]:
 def _python_files(module: str, file: Path) -> Iterator[Path]:
     """Yield the Python files that a user's module may import.
 
-    For a single module (`m`), these are the files of its folder; for a module in a package (`p.m`), all files of the
-    package `p`, and the files of the folder that contains `p`.
+    For a single module (`m`), these are the files of its folder. For a module in a package (`p.m`), they are all files
+    of the package `p`, and the files of the folder that contains `p`.
     """
     names = module.split(".")
     place = file.parents[len(names) - (file.name != "__init__.py")]

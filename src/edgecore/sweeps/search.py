@@ -27,7 +27,8 @@ class Found:
     """The result of `search`.
 
     Attributes:
-        best: The best cell (a recipe and its file) that loses at most `max_loss`; None if there is none.
+        best: The best cell (a recipe and its file) that loses at most `max_loss`; None if every cell loses more or
+            failed.
         rows: All cells that were tried.
         recipe: The recipe of the best cell, for `edgecore.compile(quantize=...)`; None for the float model.
         folder: The folder to which `CellResult.file` and `report` are relative.

@@ -28,7 +28,7 @@ class Store:
         return self.folder / build.key
 
     def find(self, step: Step) -> StepResult | None:
-        """Return the stored result of a step; None if there is none, its inputs changed or its limit was raised."""
+        """Return the stored result of a step; None if it is missing, its inputs changed, or its limit was raised."""
         result = self.read(step)
         if result is None:
             return None

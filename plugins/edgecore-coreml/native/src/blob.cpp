@@ -19,7 +19,7 @@ bool is_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
 }
 
-// Collects the files of a folder: follows its tree of nodes from the root, and checks each node.
+// Collects the files of a folder. Walks the blob's tree of nodes from the root, and checks each node.
 class Tree {
  public:
   Tree(const std::vector<Json> &nodes, edgecore_bytes data) : nodes_(nodes), data_(data), used_(nodes.size(), false) {}

@@ -33,7 +33,7 @@ using edgecore::backend::PendingRun;
 struct Driver {
   explicit Driver(const Host &) {}
 
-  // Checks the compatibility string that preprocess.py writes: "coreml-package 1 TARGET".
+  // Checks the compatibility string, which preprocess.py writes: "coreml-package 1 TARGET".
   int32_t check_compatibility(std::string_view text) const {
     return edgecore::backend::check_format(text, "coreml-package 1", "edgecore-coreml");
   }
@@ -58,7 +58,8 @@ struct Program {
   const std::string standin, cache;
 };
 
-// Returns the initial values of a state. If the model initializes it with zeros, a .ptd file may have other values.
+// Returns the initial values of a state. If the model initializes the state with zeros, a .ptd file may still have
+// other values.
 edgecore_bytes initial_values(const Host &host, const StateInfo &state) {
   if (state.has_initial) return host.named_data(state.buffer);
   return host.find_named_data(state.buffer).value_or(edgecore_bytes{});

@@ -1,4 +1,4 @@
-"""Compile a partition into a blob: convert it to a model with coremltools, and pack the model's files."""
+"""Compile a partition into a blob: convert the partition to a model with coremltools, and pack the model's files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CoreMLResult(PreprocessResult):
     target: str = ""
     reason: str = ""  # why the model needs this deployment target
     precision: str = ""
-    stored: Mapping[str, Sequence[str]] = field(default_factory=dict)  # precision -> names of weights
+    stored: Mapping[str, Sequence[str]] = field(default_factory=dict)  # precision -> weights stored in it
     weights: int = 0
     # True if the Neural Engine is allowed but cannot run the model, because an input has a range of sizes.
     has_ranges: bool = False

@@ -129,7 +129,7 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *, const edgecore_delegate_
         error, EDGECORE_INVALID_ARGUMENT, "the blob lies at the address ", address_of(info->blob.data),
         ", which is no multiple of 16, as the NPU needs it: align the file in memory, and its segments, to 16 bytes");
   }
-  // A file of another toolchain does not state how much fast scratch (SRAM) it needs: give it all that there is.
+  // A file of another toolchain does not state how much fast scratch (SRAM) it needs, so give it all of it.
   uint64_t fast_bytes = fast_scratch.bytes;
   if (info->compatibility.size != 0) fast_bytes = fast_bytes_of(info->compatibility);
   if (fast_bytes > fast_scratch.bytes) {

@@ -140,7 +140,7 @@ def tosa_key(blob: bytes) -> str:
     """Return the key of the `.pte`'s named data that holds the TOSA graph from which a blob was compiled.
 
     The key contains a hash of the blob: a variant of FNV-1a over 64-bit words. After each word, it also XORs the upper
-        half of the state into the lower half. FNV-1a over bytes would take a second per 4 MB in Python.
+    half of the state into the lower half. FNV-1a over bytes would take a second per 4 MB in Python.
 
     Raises:
         FormatError: The blob is truncated: its size must be a multiple of 8 bytes.

@@ -12,8 +12,8 @@ constexpr int64_t kMaxPosition = int64_t{1} << 40;  // largest position: adding 
 
 // A KV cache with room for several sequences, one in each of its slots: keys [slots, heads, rows / 16, key_size, 16],
 // values [slots, heads, rows, value_size], and for int8 the scales of both [slots, heads, rows]. The first `sinks` rows
-// keep the first positions (attention sinks) for ever; the others are a ring buffer: position p >= sinks is in row
-// sinks + (p - sinks) % (rows - sinks).
+// always keep the first positions (attention sinks). The others are a ring buffer, where position p >= sinks has the
+// row sinks + (p - sinks) % (rows - sinks).
 struct Cache {
   CacheType type;
   Tensor keys;
@@ -306,7 +306,7 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
       call.check(of.positions[t] < cache.rows, "a position is beyond the rows of the cache");
       continue;
     }
-    // If the ring is full, the newest position of this call has overwritten the one that is a ring's length older.
+    // If the ring is full, the newest position of this call has overwritten the position one ring length before it.
     const int64_t oldest = of.positions[t] - window + 1;
     const int64_t overwritten = of.newest[t] - (cache.rows - cache.sinks);
     call.check(overwritten < cache.sinks || overwritten < oldest,

@@ -116,7 +116,7 @@ float round_to_bytes(const float *x, int64_t size, int8_t *out) {
   const float factor = is_used ? 127.0f / largest : 0.0f;
   constexpr float kRound = 0x1.8p23f;  // adding and subtracting this number rounds to an integer; see round_group
   int32_t mask = -static_cast<int32_t>(is_used);
-  __asm__("" : "+r"(mask));  // hides the mask's value: a compiler that knows it makes two loops
+  __asm__("" : "+r"(mask));  // hide the mask's value: a compiler that knows it would make two loops
   for (int64_t i = 0; i < size; ++i) {
     const float scaled = x[i] * factor;
     int32_t bits;

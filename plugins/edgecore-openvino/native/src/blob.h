@@ -22,7 +22,7 @@ enum class Kind : uint32_t { kPortable = 0, kDevice = 1, kBare = 2 };
 
 // An input or output of the delegate.
 struct Argument {
-  uint8_t code, bits;  // the dtype: its DLPack code (EDGECORE_DL_*) and the bits of an element
+  uint8_t code, bits;  // the dtype: its DLPack code (EDGECORE_DL_*) and size in bits
   std::vector<int64_t> min_shape, max_shape;
 
   int32_t rank() const { return static_cast<int32_t>(min_shape.size()); }

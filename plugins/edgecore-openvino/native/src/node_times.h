@@ -34,7 +34,7 @@ class NodeTimes {
   struct Node {
     std::string type;  // such as Convolution
     int64_t number;
-    double mean, base;  // mean times in microseconds: of all runs, and of the excluded first runs
+    double mean, base;  // mean times in microseconds, of all runs and of the excluded first runs
   };
 
   std::vector<Node> nodes_;          // in execution order

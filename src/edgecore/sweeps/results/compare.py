@@ -26,7 +26,7 @@ _QUALITIES = (
 
 @dataclass(frozen=True)
 class Change:
-    """A difference between two sweeps in one cell: a model, backend, recipe, runtime and number of threads.
+    """A difference between two sweeps in one cell, that is, one model, backend, recipe, runtime and number of threads.
 
     Attributes:
         cell: Name of the cell.

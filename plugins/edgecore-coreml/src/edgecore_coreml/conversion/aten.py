@@ -98,7 +98,7 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
 
 
 def _mask(node: Node, constants: Constants) -> Node | None:
-    """Return a node's attention mask if it is computed, has width 1 or hides a row: then `masked` must rewrite it."""
+    """Return an attention node's mask if `masked` must rewrite it: if it is computed, has width 1 or hides a row."""
     mask = argument(node, "attn_mask") if node.target is _ATTENTION else None
     if not isinstance(mask, Node):
         return None

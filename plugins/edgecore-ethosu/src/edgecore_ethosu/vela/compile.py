@@ -261,7 +261,7 @@ def _check_operators(on_cpu: int, options: EthosUOptions) -> None:
 
 
 def _refused(message: str, options: EthosUOptions) -> CompileError:
-    """Convert Vela's message to an error: join its lines, which are titles such as `Const:` and reasons after `-`."""
+    """Convert Vela's message to an error: join its lines (titles such as `Const:`, and reasons after a `-`)."""
     entries: list[str] = []
     for line in message.removeprefix("Compilation failed: ").splitlines():
         reason = line.strip().removeprefix("- ")

@@ -41,7 +41,7 @@ class AddedTokens {
 
   std::vector<AddedToken> tokens_;
   ByteTable spellings_;                             // maps the spelling of a token to its index in tokens_
-  std::array<std::vector<size_t>, 256> lengths_{};  // [b]: lengths of the spellings that start with byte b, descending
+  std::array<std::vector<size_t>, 256> lengths_{};  // by first byte: the lengths of spellings, in descending order
 };
 
 }  // namespace edgecore::llm

@@ -32,7 +32,7 @@ inline int32_t token_of(const nlohmann::json &json) {
   return value < 0 || value > INT32_MAX ? -1 : static_cast<int32_t>(value);
 }
 
-// Returns the kind of a step: the string under "type", or an empty string.
+// Returns a step's kind, the string under "type"; an empty string if there is none.
 inline std::string kind_of(const nlohmann::json &json) {
   const std::string *found = find_text(json, "type");
   return found == nullptr ? std::string() : *found;

@@ -23,7 +23,7 @@ def eval_command(
     threads: Threads = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure the perplexity of a model on a text, divided into consecutive windows that are computed independently."""
+    """Measure the perplexity of a model on a text, in consecutive windows that are computed independently."""
     model, opened = open_model(file, tokenizer, threads)
     tokens = opened.encode(read_text(text))
     size = model.metadata.context if window is None else window

@@ -60,7 +60,7 @@ class PortableMatrix(nn.Module):
         self.scales[start:stop] = scales.reshape(self.scales[start:stop].shape)
 
     def _kept_scales(self, part: QuantizedMatrix) -> Tensor | None:
-        """Return one scale per group of this matrix; None if groups of `part` are smaller, or scales are negative."""
+        """Return a scale of `part` per group of this matrix; None if `part` has smaller groups or negative scales."""
         size = -(-self.group // GROUP)
         if self.group % GROUP and self.group != self.columns:
             return None

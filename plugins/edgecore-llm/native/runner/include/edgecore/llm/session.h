@@ -63,8 +63,9 @@ class Session {
   // Changes neither sequence nor statistics. Errors: as append.
   Status warm_up(Error &error);
 
-  // Keeps the first `count` tokens of the sequence. Layers with a sliding window cache few positions beyond the window:
-  // if more tokens are removed, the kept ones are recomputed. Errors: INVALID_ARGUMENT (the sequence has fewer tokens).
+  // Keeps the first `count` tokens of the sequence. Layers with a sliding window cache only few positions older than
+  // the window. If more tokens are removed, the kept ones are recomputed. Errors: INVALID_ARGUMENT (the sequence has
+  // fewer tokens).
   Status rewind(size_t count, Error &error);
 
   // save returns the sequence and its caches as bytes. restore accepts the bytes of any session of the same .pte, also

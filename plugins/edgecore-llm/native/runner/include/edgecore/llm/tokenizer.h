@@ -14,7 +14,8 @@ namespace edgecore::llm {
 struct EncodeOptions {
   bool bos = false;  // true: encoding puts bos_id() first, if the model's texts begin with it
 
-  // Encode the spelling of a special token, such as <|eot_id|>, as this token. Do not set it for text from users.
+  // true: encode the spelling of a special token, such as <|eot_id|>, as this token. Leave it false for text from
+  // users.
   bool specials = false;
 };
 
