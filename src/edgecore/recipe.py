@@ -22,8 +22,8 @@ class _Strict(BaseModel):
 class RecipeParameters(_Strict):
     """Base class of the parameters of one recipe of a backend: see `edgecore.plugin.RecipeSupport`.
 
-    A field has the name of a field of `Recipe`, a type with the values that the backend supports, and the backend's
-    default. This class itself has no parameters.
+    A field is named like a field of `Recipe`. Its type allows the values that the backend supports, and its default is
+    the backend's. This class itself has no parameters.
 
     Example:
         >>> class Int4(RecipeParameters):
@@ -96,8 +96,8 @@ class Recipe(_Strict):
             `int4-weights`, `int16x8` (activations of 16 bits), `fp16`, `palette4` (16 values per weight).
         weights: Scales of weights: one per `tensor`, per output `channel`, or per `group` of elements of a row.
         group: Number of elements in a group; implies `weights="group"`.
-        weight_bits: Bits of weights, if they differ from the recipe's name, or if the name does not include them.
-        symmetric: True for activations with the zero point 0; in recipes that only round weights, for such weights.
+        weight_bits: Bits of weights, if the recipe's name has other bits or none.
+        symmetric: True: activations have the zero point 0; in recipes that only round weights, weights have it.
         activations: Quantization of activations: `static` (from calibration), `dynamic` (at run time) or `none`.
         observer: Method that chooses static ranges of activations: `minmax`, `histogram` or `moving-average`.
         embeddings: Bits of embedding tables, 4 or 8.
@@ -162,7 +162,7 @@ Quantize = str | Recipe | Mapping[str, str | Recipe]
 
 
 def validation_problems(error: ValidationError, model: type[BaseModel]) -> str:
-    """Describe the errors of a pydantic model in a clause, such as `no parameter 'bits' (it has: weights=channel)`."""
+    """Describe pydantic's errors for a model in a clause, such as `no parameter 'bits' (it has: weights=channel)`."""
     problems = "; ".join(_problem(problem) for problem in error.errors())
     return f"{problems} (it has: {'; '.join(describe_fields(model)) or 'no parameters'})"
 

@@ -122,7 +122,7 @@ def warn_no_effect(argument: str, reason: str) -> None:
 
     Args:
         argument: The argument as callers write it: `EdgeCompileConfig(_skip_dim_order=True)`.
-        reason: The reason why edgecore does not need it; the end of a sentence.
+        reason: The reason why edgecore does not need the argument, worded as the end of a sentence.
     """
     import warnings
 

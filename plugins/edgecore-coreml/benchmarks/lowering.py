@@ -3,8 +3,8 @@
 python plugins/edgecore-coreml/benchmarks/lowering.py [--zoo FILE] [MODEL ...]
 
 The default zoo is `tests/zoo.py`; any other has `make(name)` and a dict `ZOO`, too. The script prints a row for each
-network, and ends with status 1 if one takes longer than the limit. A network whose package is not installed is left
-out.
+network, and ends with status 1 if a network takes longer than the limit. A network whose package is not installed is
+left out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def load_zoo(path: Path) -> ModuleType:
 
 
 class Coremltools:
-    """The sum of the processor time of coremltools' converter, in seconds."""
+    """Adds up the processor time that coremltools' converter takes, in seconds."""
 
     def __init__(self) -> None:
         self.seconds, self._original = 0.0, convert._convert
@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--zoo", type=Path, default=ZOO)
     arguments = parser.parse_args()
     zoo = load_zoo(arguments.zoo)
-    torch.set_num_threads(1)  # several threads would add their waiting to the processor time
+    torch.set_num_threads(1)  # one thread: several would add the time in which they wait for each other
     coremltools = Coremltools()
     lower("ds_cnn", load_zoo(ZOO), coremltools)  # imports coremltools
     print("| network | delegates | operators | outside | lowering | coremltools | bytes |")

@@ -29,7 +29,7 @@ def prepare_training(exported: ExportedProgram, plan: Plan) -> GraphModule:
         plan: The recipes and rules of each backend.
 
     Returns:
-        A module whose parameters can be trained, in training mode.
+        A module in training mode, whose parameters can be trained.
 
     Raises:
         CompileError: A recipe has no quantization-aware training.
@@ -57,17 +57,17 @@ def prepare_training(exported: ExportedProgram, plan: Plan) -> GraphModule:
 
 
 def is_prepared(model: Any) -> TypeGuard[GraphModule]:
-    """Return True for a module that `prepare_training` returned."""
+    """Return True if `prepare_training` has returned this module."""
     return isinstance(model, GraphModule) and _PREPARED in model.meta
 
 
 def convert_trained(model: GraphModule) -> torch.nn.Module:
-    """Return a trained module's copy in eval mode, with quantize and dequantize nodes instead of fake quantization."""
+    """Copy a trained module to eval mode, with quantize and dequantize nodes instead of fake quantization."""
     from torchao.quantization.pt2e import move_exported_model_to_eval
 
     with failures_named("the conversion of the trained model"):
         module = convert(move_exported_model_to_eval(copy.deepcopy(model)))
     for part in module.modules():
-        part.training = False  # set `training`: `eval()` raises an error in an exported module
+        part.training = False  # set `training` directly, because an exported module refuses `eval()`
     del module.meta[_PREPARED]
     return module

@@ -79,7 +79,7 @@ class Program:
 
     @property
     def target_runtime(self) -> str:
-        """Runtime that the file was compiled for, such as "executorch-1.5"; empty if another toolchain wrote it."""
+        """Runtime that the file was compiled for, such as "executorch-1.5"; empty for files of other toolchains."""
         return self._program.target_runtime
 
     def load_method(self, name: str) -> Method:
@@ -121,7 +121,7 @@ class Program:
         return self._program.is_method_loaded(self.methods.index(name))
 
     def take_values(self, method: str = "forward") -> list[OperationValue]:
-        """Wait for the method's runs, then return the values that operations inside its delegates have computed.
+        """Wait until the method's runs end, then return the values that operations inside its delegates have computed.
 
         Args:
             method: Name of the method.
@@ -211,8 +211,8 @@ class Program:
         """Load all methods and wait for all runs, then restore a state that `export_state` returned.
 
         Args:
-            state: Bytes of this program or session, or of a program whose buffers have the same names, dtypes and
-                shapes, whichever backends keep them.
+            state: Bytes that this program or session exported, or any program whose buffers have the same names, dtypes
+                and shapes. The backends that keep the buffers may differ.
 
         Raises:
             BackendError: As for `load_method`.
@@ -312,26 +312,27 @@ def load(
         threads: Number of threads that each method uses, including the calling thread; by default the number of
             performance cores that this process may use, limited by its CPU quota.
         options: Options of backends by backend name or id: `{"xnnpack": {...}}`.
-        providers: Package to use if several packages provide a backend: `{"XnnpackBackend": "edgecore-xnnpack"}`.
+        providers: The package to use for each backend that several packages provide: `{"XnnpackBackend":
+            "edgecore-xnnpack"}`.
         trust: Accept delegates without a SHA-256 in the file, for backends that do not validate their blobs.
         share_state: True: all methods share mutable buffers with the same qualified name. False: each method has its
             own buffers. None: as the file was compiled. Methods that share a buffer run one after another.
         limits: Upper bounds for the file, which may be damaged or malicious: flatbuffer_bytes, nesting, tables,
             methods, items (entries of all lists together), rank, tensor_bytes, planned_bytes (per method; by default
-            the physical memory), instructions (per run).
-        load_mode: How the files at paths become memory, by the names of ExecuTorch's `LoadMode`. "mmap": map them.
-            "file": read each part when it is needed, and free data that backends took over; it is an error if the file
-            changes in the meantime. "mmap_use_mlock": map them, and lock used parts in memory;
-            "mmap_use_mlock_ignore_errors": if the system allows it. "mmap_use_madvise": map them, and let the system
-            read ahead.
+            the physical memory), and instructions (per run).
+        load_mode: How files that are passed as paths are read, by the names of ExecuTorch's `LoadMode`. "mmap": map
+            them. "file": read each part when it is needed, and free data that backends took over; it is an error if the
+            file changes in the meantime. "mmap_use_mlock": map them, and lock used parts in memory;
+            "mmap_use_mlock_ignore_errors": the same, but map them without a lock if the system refuses it.
+            "mmap_use_madvise": map them, and let the system read ahead.
         trace: Record times from loading on, for `Program.trace`: "calls", "operators" (or True) or "threads".
         trace_limit: Bytes of memory for events of 32 bytes, at most 512 MB. When it is full, the oldest events are
             dropped. Each method has an equal part of it, with at least 1,024 events (32 kB).
         values: True to record the values of the operations inside delegates for `Program.take_values`, if the backend
-            can report them. Each run then copies them.
+            can report them. Each run then copies these values.
         debug: Values to record in addition to times, for `Program.write_trace(path, values=...)`: "outputs" of runs; or
             "values", which adds the results of all operators and, if the backend reports them, of the operations inside
-            delegates. They need a trace, by default at the level "operators". Each run copies its values.
+            delegates. Recording values needs a trace, by default at the level "operators". Each run copies its values.
         debug_limit: Bytes for these values. Runs with equal values share memory. Values that do not fit are dropped,
             and the ETDump records how many.
         verify: Compare weights, blobs and `.ptd` data with the SHA-256 hashes that the compiler wrote into the file.
@@ -375,7 +376,7 @@ def load(
 
 
 def _is_nested(method: Method) -> bool:
-    """Return True if the model takes or returns containers other than one flat list; calls then convert them.
+    """Return True if calls must convert containers: if the model takes or returns any besides a single flat list.
 
     Searches the text of the containers without parsing it: importing `json` takes longer than loading a small file.
     """
@@ -385,7 +386,7 @@ def _is_nested(method: Method) -> bool:
 
 
 def _debug_level(debug: str) -> int:
-    """Convert a level of `load(debug=...)` to the native module's number: 1 for "outputs", 2 for "values".
+    """Convert a level of `load(debug=...)` to the number that the native module takes: 1 "outputs", 2 "values".
 
     Raises:
         ValueError: There is no such level.
@@ -397,7 +398,7 @@ def _debug_level(debug: str) -> int:
 
 
 def _trace_level(trace: bool | str) -> int:
-    """Convert a level of `load(trace=...)` to the native module's number for it; -1 if there is no trace."""
+    """Convert a level of `load(trace=...)` to the number that the native module takes; -1 for no trace."""
     if not trace:
         return -1
     from edgecore.runtime.tracing import level_number
@@ -419,7 +420,7 @@ def _parts(data: Any) -> Sequence[Any]:
 
 
 def _source(file: Any) -> Any:
-    """Convert a file for `open_program`: to a tuple with the path as bytes, or an object with the buffer protocol."""
+    """Convert a file to a form that `open_program` takes: a tuple with the path as bytes, or a buffer object."""
     if isinstance(file, (str, os.PathLike)):
         return (os.fsencode(file),)
     if hasattr(file, "read"):

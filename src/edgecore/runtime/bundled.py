@@ -177,7 +177,7 @@ def run_test_case(method: Method, case: fmt.BundledMethodTestCase) -> list[Any]:
 def compare_with_test_case(
     outputs: Sequence[Any], suite: fmt.BundledMethodTestSuite, number: int, rtol: float, atol: float
 ) -> Iterator[OutputResult]:
-    """Compare the outputs of test case `number`; yield one result each, or one in all if they cannot be compared."""
+    """Compare the outputs of test case `number`; yield a result per output, or a single one if none can be compared."""
     name, expected = suite.method_name, suite.test_cases[number].expected_outputs
     if not expected:
         yield OutputResult(name, number, 0, None)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class FileBackends:
-    """The backends of a file, with `load`'s arguments for them. Each method loads the backends that it needs."""
+    """The backends that a file needs, with `load`'s arguments for backends. Each method loads only its own."""
 
     def __init__(
         self, ids: Sequence[str], options: Mapping[str, Mapping[str, Any]], providers: Mapping[str, str] | None
@@ -59,7 +59,7 @@ class FileBackends:
                 program.load_kernels(os.fsencode(library))
 
     def _replace_kernels(self, program: NativeProgram, method: int) -> None:
-        """Let packages that declare kernels of a method's operators replace edgecore's own kernels."""
+        """Replace edgecore's kernels of a method's operators by those of installed packages that declare them."""
         from edgecore.plugin.installed import kernel_libraries
 
         declared = kernel_libraries.declared()

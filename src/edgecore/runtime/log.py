@@ -11,7 +11,7 @@ import os
 
 logger = logging.getLogger("edgecore")
 
-# The levels of the native interface, by index (edgecore/abi.h), and their names in EDGECORE_LOG.
+# Python's levels and EDGECORE_LOG's names; the index is a level of the native interface (edgecore/abi.h).
 _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
 _NAMES = ("debug", "info", "warning", "error", "off")
 

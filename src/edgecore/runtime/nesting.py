@@ -1,7 +1,7 @@
 """Nested arguments and results of methods: lists, tuples, dicts and dataclasses around the flat inputs and outputs.
 
-A file names its inputs by their paths, such as `past[0].key`. It describes the containers of its outputs in the format
-of `torch.utils._pytree.treespec_dumps` (JSON, protocol 1), like ExecuTorch's files.
+A file names its inputs by their paths, such as `past[0].key`. Like ExecuTorch's files, it describes the containers of
+its outputs in the format of `torch.utils._pytree.treespec_dumps` (JSON, protocol 1).
 """
 
 from __future__ import annotations
@@ -87,16 +87,16 @@ def _parameters(inputs: Sequence[TensorInfo]) -> dict[str, _Node] | None:
 
 
 def _root(name: str) -> str:
-    """Return the name of the parameter in an input's name: `past[0].key` -> `past`; empty if it is not a path."""
+    """Return the parameter that an input's name begins with: `past[0].key` -> `past`; empty if the name is no path."""
     match = _ROOT.match(name)
     return match[0] if match else ""
 
 
 def _positions(text: str, names: Sequence[str], parameters: list[str]) -> Sequence[str | None]:
-    """Return which parameter each argument of the export was for, positional ones first; None for an empty container.
+    """Return the parameter of each argument of the export, positional ones first; None for an empty container.
 
-    An empty container has no inputs, so no input's name tells that it exists. If the file does not describe the
-    containers (`text`), no empty container is expected.
+    No input's name mentions an empty container, because it has no inputs. If the file does not describe the containers
+    (`text` is missing), no container is assumed to be empty.
     """
     try:
         _, tree = json.loads(text)
@@ -132,8 +132,8 @@ class _Arguments:
             named: The keyword arguments by name of the parameter, and possibly `out`.
 
         Raises:
-            ExecutionError: An argument is missing, unknown or passed twice, or its containers differ from those with
-                which the model was exported.
+            ExecutionError: An argument is missing, unknown or passed twice, or its containers differ from the ones that
+                the model was exported with.
         """
         if not any(_is_container(value) for value in (*args, *(named[name] for name in named if name != "out"))):
             return None
@@ -145,7 +145,7 @@ class _Arguments:
             raise _error(f"An argument of method '{self.method}' is nested too deeply, or contains itself") from None
 
     def _by_name(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Map each parameter's name to the argument that the call passes for it."""
+        """Map the name of each parameter to the argument that a call passes for it."""
         if len(args) > len(self.positions):
             raise _error(f"Method '{self.method}' takes {self._names()}; got {len(args)} arguments")
         arguments: dict[str, Any] = {}
@@ -213,15 +213,14 @@ def _is_dataclass(value: Any) -> bool:
 
 
 def _is_empty(value: Any) -> bool:
-    """Return True for a container without values; a dataclass field that is None counts as absent."""
+    """Return True for a container without values. Fields of a dataclass that are None do not count as values."""
     return _is_container(value) and all(_is_empty(item) for item in _items(value, ()).values())
 
 
 def _items(value: Any, keys: Container[Any]) -> Mapping[Any, Any]:
     """Return the items of a container by index, key or field; nothing for other values.
 
-    torch.export leaves out the fields of a dataclass that are None. So does this function, but it keeps the fields in
-    `keys`.
+    Like torch.export, this function leaves out the fields of a dataclass that are None, except those in `keys`.
     """
     if isinstance(value, Mapping):
         return value

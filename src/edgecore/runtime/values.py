@@ -19,7 +19,7 @@ class OperationValue:
         operation: The backend's name of the operation.
         handles: Debug handles of the graph nodes that the operation computes, in the graph's order; empty if the file's
             metadata does not list the operation. If the last of these nodes has the shape of `value`, it has this
-            value. Otherwise the operation computes only a part of a node, and no node has this value.
+            value. Otherwise the operation computes only a part of that node, and no node has this value.
         value: The value, with the dims of the graph.
     """
 
@@ -47,7 +47,7 @@ def take_values(program: NativeProgram, method: int, name: str) -> list[Operatio
 
 
 def _operations(metadata: bytes | None, method: str) -> dict[tuple[int, str | int], DelegateOperation]:
-    """Map (index of the delegate, name of the operation) to each operation of a method; if nameless, its id is used."""
+    """Map (index of the delegate, name of the operation, or its id if it has no name) to each operation of a method."""
     meta = unpack(Meta, metadata, META_IDENTIFIER) if metadata else Meta()
     return {
         (index, operation.name or operation.id): operation

@@ -6,7 +6,8 @@ is imported from its module when it is first used. `docs/compatibility.md` tells
 
 Partitioning: choose the nodes that the backend compiles.
 
-- `OperatorTable` of `OperatorRow`s: the supported operators as data, the source of partitioner and documentation.
+- `OperatorTable` of `OperatorRow`s: the supported operators as data, from which the partitioner and the documentation
+  are made.
 - `Constraint`: the type of a function that restricts a row; `at_most_dims`, `contiguous_only`, `integers_of_32_bits`,
   `no_empty_tensors`, `same_ranks` and `static_sizes` are common constraints.
 - `NodeQuery`: the argument of a constraint: a node, with methods that return its arguments, constants and `val`s.

@@ -1,4 +1,4 @@
-"""Tools for a backend's quantizer in torchao's PT2E quantization: configure it per module, and annotate nodes.
+"""Tools for a backend's PT2E quantizer (torchao): configure it per module, and annotate nodes.
 
 `Role` says what a quantizer does with an operator; `with_roles` and `operators` select rows of the table of roles.
 

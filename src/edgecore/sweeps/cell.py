@@ -29,7 +29,7 @@ An incompatible native library causes the same codes, but counts as a failure: s
 
 
 def main(parent: Parent) -> None:
-    """Run the step of a request (text of the step, its folder, id of the parent process), and send the result."""
+    """Read a request (a step as JSON, its folder, and the parent's process id), run the step, and send the result."""
     text, folder, parent_id = next(parent.requests())
     _die_with(parent_id)
     step = Step.of_text(text)
@@ -95,7 +95,7 @@ def _sample_digests(build: Build) -> dict[str, str]:
 
 
 def _has_library(build: Build) -> bool:
-    """Return True if the backend of a compilation has a native library that this version of edgecore can use."""
+    """Return True if the compilation's backend has a native library that this version of edgecore can load."""
     from edgecore.plugin.diagnosis.doctor import check_library
 
     if build.backend_name == KERNELS:
@@ -165,7 +165,7 @@ def _backends(build: Build) -> list[Backend]:
 
 
 def _judge(judge: Callable[..., float], model: Any, program: Any) -> tuple[float, float]:
-    """Return the accuracy of the program on this machine and of the model in PyTorch."""
+    """Return two accuracies: that the program has on this machine, and that the model has in PyTorch."""
     import edgecore
     from edgecore.devtools.accuracy import eager, on_device
 
@@ -212,7 +212,7 @@ def _measure(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, st
 
 
 def _suggested(build: Build, max_loss: float, model: Any, inputs: Any, dynamic_shapes: Any) -> tuple[Any, list[str]]:
-    """Return a program that loses at most `max_loss` of accuracy, and the modules that it leaves in floating point."""
+    """Return a program that loses at most `max_loss` of accuracy, and the modules that stay in floating point in it."""
     from edgecore.cli.models import function_of
     from edgecore.devtools import suggest
     from edgecore.devtools.accuracy import FLOAT_SQNR, lowest_sqnr

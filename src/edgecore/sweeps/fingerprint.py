@@ -53,7 +53,7 @@ def versions(backend: str, sources: Iterable[str]) -> list[str]:
 
 
 def _distributions(backend: str) -> list[str]:
-    """Return the package of a backend; none for "kernels" and for a backend that is not installed.
+    """Return the packages of a backend; none for "kernels", or if the backend is not installed.
 
     A package that cannot be imported raises an error: leaving it out would change the keys of stored results.
     """
@@ -95,7 +95,7 @@ def _is_needed(requirement: Requirement) -> bool:
 
 @cache
 def _version(name: str) -> str:
-    """Return a package's name, version and, for packages of edgecore, a digest of the list of installed files.
+    """Return a package's name and version; for a package of edgecore, also a digest of its list of installed files.
 
     Files that an installer writes are left out, because they differ between machines with the same package.
     """
@@ -112,7 +112,7 @@ def _version(name: str) -> str:
 
 
 def imported_files() -> dict[str, str]:
-    """Return the digests of the imported Python files of the user, that is, outside of installed packages."""
+    """Return the digests of all imported Python files that belong to no installed package: the user's own files."""
     paths = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     own = [path for path in paths if path and path.endswith(".py") and not is_installed(path)]
     return {path: file_digest(Path(path)) for path in sorted(own) if Path(path).is_file()}

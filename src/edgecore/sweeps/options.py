@@ -36,7 +36,7 @@ class BackendOptions(BaseModel):
 
     Attributes:
         backend: Its name; by default the name of the table.
-        needs: Resources that a Ray node must offer to run its cells.
+        needs: Resources that a Ray node must offer to run cells with this backend.
 
     All other keys are options of the backend.
     """
@@ -71,7 +71,7 @@ class Selection(_Strict):
 
 
 def _named(key: str, name_of: Any = str) -> BeforeValidator:
-    """Accept a list of names for a table of tables: `["a"]` becomes `{"a": {key: "a"}}`.
+    """Accept a list of names in place of a table of tables: `["a"]` becomes `{"a": {key: "a"}}`.
 
     In a table, the default of `key` is the table's name; `source` has no default.
     """
@@ -149,7 +149,7 @@ def read_options(source: str | Path | Mapping[str, Any]) -> SweepOptions:
 def _problem(error: ValidationError) -> str:
     """Describe the first problem of a file: the table, the key, and the remedy."""
     problems = error.errors()
-    # For a union such as `dict | Literal["installed"]` pydantic reports problems of each member: prefer the dict's.
+    # For a union such as `dict | Literal["installed"]`, pydantic reports the problems of each member: take the dict's.
     first = next((problem for problem in problems if problem["type"] != "literal_error"), problems[0])
     path = [str(part) for part in first["loc"] if not str(part).startswith(("function-before", "literal[", "dict["))]
     *tables, key = path or ["?"]

@@ -41,8 +41,8 @@ class Build:
         backend_options: Its options.
         recipe_name: Name of the recipe; `float` for none.
         recipe_options: Its parameters.
-        max_loss: The largest acceptable loss of accuracy: modules stay in floating point to achieve it. None leaves the
-            recipe as it is.
+        max_loss: The largest acceptable loss of accuracy; if the recipe loses more, modules stay in floating point.
+            None: apply the recipe as it is.
         key: Digest of the other fields and of the installed packages.
     """
 
@@ -94,7 +94,8 @@ class SweepPlan:
     def estimate(self, history: Iterable[CellResult], jobs: int = 1) -> tuple[float, int]:
         """Estimate the seconds that the cells will take. Return them, and the number of cells without an estimate.
 
-        The estimate of a cell is its earlier time, else the median of its model, else the median of all cells.
+        A cell's estimate is its time in an earlier sweep; without one, the median of its model's cells, or else of all
+        cells.
 
         Args:
             history: Results of earlier sweeps.
@@ -182,8 +183,8 @@ def named_files(build: Build) -> dict[str, Path]:
 def _python_files(module: str, file: Path) -> Iterator[Path]:
     """Yield the Python files that a user's module may import.
 
-    For a single module (`m`), these are the files of its folder; for a module in a package (`p.m`), all files of the
-    package `p`, and the files of the folder that contains `p`.
+    For a single module (`m`), these are the files of its folder. For a module in a package (`p.m`), they are all files
+    of the package `p`, and the files of the folder that contains `p`.
     """
     names = module.split(".")
     place = file.parents[len(names) - (file.name != "__init__.py")]
@@ -194,7 +195,7 @@ def _python_files(module: str, file: Path) -> Iterator[Path]:
 
 
 def _file_of(text: str) -> Path:
-    """Return the file of `module:function` by searching `sys.path`; any other text is a path."""
+    """Return the file of `module:function`, which is searched on `sys.path`; treat any other text as a path."""
     name, colon, _ = text.partition(":")
     if not colon:
         return Path(text)
@@ -227,7 +228,7 @@ def _backends(options: SweepOptions) -> dict[str, tuple[str, dict[str, Any], tup
 
 
 def _recipes(options: SweepOptions, backend: str, runtime: str) -> Iterator[tuple[str, tuple[str, dict[str, Any]]]]:
-    """Yield the recipes of a sweep for a backend: name, (name of `edgecore.Recipe`, its parameters)."""
+    """Yield a backend's recipes in a sweep: (name in the sweep, (name of the `edgecore.Recipe`, its parameters))."""
     from edgecore.recipe import NAMES, Recipe
 
     if options.recipes == "all":

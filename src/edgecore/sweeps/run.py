@@ -46,8 +46,8 @@ def sweep(
 
     A cell is one model, backend, recipe, runtime and number of threads. It runs in processes with limits; if one fails,
     the cell's row has the reason. First the files are made, `jobs` at a time, then times are measured one after the
-    other. `output` keeps the results: an interrupted sweep continues where it stopped, and a cell is computed again
-    only if its model, the files that it read, its options or the packages have changed.
+    other. `output` keeps the results: an interrupted sweep continues where it stopped. A cell is computed again only if
+    its model, its options, the packages, or the files that it read have changed.
 
     Args:
         source: Path of a `sweep.toml`, its content as a mapping, or a plan.
@@ -108,7 +108,7 @@ def _sweep(
         seconds, unknown = SweepPlan(unbuilt, plan.limits).estimate([*history, *map(row, built)], pool.width("build"))
         listener.planned(plan, len(built) - missing_times, seconds, unknown)
     session.run(missing, len(times) - len(known_times))
-    # Do not measure files that could not be made, nor files for other devices, whose compiler estimates cycles.
+    # Measure no files that could not be made, and none for other devices: their compiler estimates cycles instead.
     unmeasured = [time for time in times if time not in session.results]
     session.run([time for time in unmeasured if _is_measurable(session.results[times[time]])], 0)
     done = SweepResult(list(map(row, plan.cells)), folder)
@@ -125,7 +125,7 @@ class _Session:
         self.computed: set[Step] = set()
 
     def find(self, steps: Sequence[Step], fresh: bool = False, retry: bool = False) -> list[Step]:
-        """Take the results of steps from the store, and return the steps without a stored result."""
+        """Take stored results of `steps` from the store, and return the steps left to compute."""
         wanted = list(dict.fromkeys(steps))
         for step in wanted:
             stored = None if fresh else self.store.find(step)

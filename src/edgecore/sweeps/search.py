@@ -1,6 +1,6 @@
 """`edgecore.search`: find the best recipe for a model and a target by sweeps over recipes.
 
-The first sweep tries all recipes of the backend, the second one tries mixed recipes, which leave some modules in
+The first sweep tries all recipes of the backend. The second one tries mixed recipes, which leave some modules in
 floating point.
 """
 
@@ -27,7 +27,8 @@ class Found:
     """The result of `search`.
 
     Attributes:
-        best: The best cell (a recipe and its file) that loses at most `max_loss`; None if there is none.
+        best: The best cell (a recipe and its file) that loses at most `max_loss`; None if every cell loses more or
+            failed.
         rows: All cells that were tried.
         recipe: The recipe of the best cell, for `edgecore.compile(quantize=...)`; None for the float model.
         folder: The folder to which `CellResult.file` and `report` are relative.
@@ -60,8 +61,8 @@ def search(
 ) -> Found:
     """Find the recipe with the fastest or smallest file that loses at most `max_loss`.
 
-    All recipes of the backend are tried in a sweep. For each that is better than the best so far but loses too much
-    accuracy, `edgecore.devtools.suggest` looks for modules to leave in floating point.
+    All recipes of the backend are tried in a sweep. If a recipe is better than the best acceptable one but loses too
+    much accuracy, `edgecore.devtools.suggest` looks for modules to leave in floating point.
 
     Args:
         model: The model, as `edgecore compile` takes it.
@@ -114,7 +115,7 @@ def search(
 
 
 def _mixed(cell: Cell, max_loss: float) -> Cell:
-    """Return a copy of a cell that leaves modules in floating point, so as to lose at most `max_loss` of accuracy."""
+    """Return a copy of a cell that leaves modules in floating point, to lose at most `max_loss` of accuracy."""
     build = cell.build
     key = digest(f"{build.key} {max_loss}")
     return replace(cell, build=replace(build, recipe=build.recipe + _MIXED, max_loss=max_loss, key=key))

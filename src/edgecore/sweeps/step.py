@@ -76,7 +76,7 @@ class StepResult:
         seconds: The time of the process.
         figures: Fields of `CellResult` that the step computed.
         inputs: Digests of the user's files and folders that the step has read.
-        by: The limit that was exceeded: "seconds", "memory" or "".
+        by: Name of the limit that was exceeded: "seconds", "memory" or "".
         limit: The value of that limit; a step with a larger limit runs again.
         transient: True if the machine failed, not the step. Such a result is not stored.
     """

@@ -28,7 +28,7 @@ class Store:
         return self.folder / build.key
 
     def find(self, step: Step) -> StepResult | None:
-        """Return the stored result of a step; None if there is none, its inputs changed or its limit was raised."""
+        """Return the stored result of a step; None if it is missing, its inputs changed, or its limit was raised."""
         result = self.read(step)
         if result is None:
             return None
@@ -76,7 +76,7 @@ class Store:
 
     @contextmanager
     def cleaned(self) -> Iterator[None]:
-        """Remove the scratch folders of killed sweeps before the block, and those of an interrupted one after it."""
+        """Remove scratch folders: before the block those of killed sweeps, after it those that this sweep has left."""
         self._clean()
         try:
             yield

@@ -33,7 +33,7 @@ _DTYPES = {"float16": np.float16, "float32": np.float32, "int32": np.int32}
 
 
 class Server:
-    """Loaded models and sessions by their numbers, and the commands of requests, such as "load" and "predict"."""
+    """Holds models and sessions by number, and executes the commands of requests, such as "load" and "predict"."""
 
     def __init__(self) -> None:
         self._models: dict[bytes, tuple[MilFunction, list[str], list[str]]] = {}

@@ -1,7 +1,7 @@
 """Compute an ML program (Core ML's operator graph) with PyTorch, operator by operator, in place of Core ML in tests.
 
-The functions of `OPS` follow the specifications of MIL operators (the operators of ML programs) and have their argument
-names. The results tell nothing about speed, the Neural Engine, or the rounding of a device.
+The functions in `OPS` implement the specifications of MIL operators (the operators of ML programs), with the same
+argument names. Results say nothing about the Neural Engine, a device's rounding, or its speed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class MilFunction:
         return {item.name: torch.zeros(*_state_shape(item), dtype=torch.float16) for item in self.description.state}
 
     def __call__(self, inputs: Mapping[str, torch.Tensor], states: Values) -> dict[str, torch.Tensor]:
-        """Compute the function's outputs by name, and replace the values in `states` that the function writes."""
+        """Return the function's outputs by name; update the values in `states` that the function writes."""
         values: dict[str, Any] = {**self.constants, **inputs}
 
         def value(var: Any) -> Any:
@@ -117,7 +117,7 @@ class StandIn:
         return self.function.kinds
 
     def __call__(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
-        """Compute the model's outputs; inputs and outputs have the order of the delegate's arguments."""
+        """Compute the model's outputs. Inputs and outputs are in the order of the delegate's arguments."""
         narrow = [value.to(torch.int32) if value.dtype == torch.int64 else value for value in inputs]
         results = self.function(dict(zip(self.package.inputs, narrow, strict=True)), self.states)
         return [results[name] for name in self.package.outputs]

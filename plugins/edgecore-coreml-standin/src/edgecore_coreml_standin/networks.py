@@ -103,7 +103,8 @@ def _pool(
     kernel = ints(kernel_sizes)
     strides = ones_if_absent(strides, len(kernel))
     pairs = _pads(x, kernel, strides, [1] * len(kernel), pad_type, pad)
-    # ceil_mode keeps a window that begins inside the padded image and ends beyond it: pad the end of the image for it.
+    # ceil_mode keeps a window that begins inside the padded image and ends beyond it, so pad the end of the image
+    # further.
     if ceil_mode:
         for d, (before, after) in enumerate(pairs):
             size = x.shape[2 + d] + before + after

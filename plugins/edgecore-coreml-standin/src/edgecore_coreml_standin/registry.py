@@ -13,7 +13,7 @@ OPS: dict[str, Callable[..., Any]] = {}
 
 
 def mil(name: str | None = None) -> Callable[[Any], Any]:
-    """Register a function as a MIL operator, by its own name or by `name`, for operators named like Python keywords."""
+    """Register a function as the MIL operator of its name (without a trailing `_`), or as `name` if it is given."""
 
     def register(function: Any) -> Any:
         OPS[name or function.__name__.rstrip("_")] = function

@@ -1,4 +1,4 @@
-// Copies arrays whose elements have strides.
+// Copies strided arrays.
 #ifndef EDGECORE_COREML_ARRAY_H_
 #define EDGECORE_COREML_ARRAY_H_
 

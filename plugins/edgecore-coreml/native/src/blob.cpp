@@ -10,16 +10,16 @@ namespace {
 using edgecore::backend::damaged;
 
 constexpr std::string_view kReference = "CMJR";  // see blob.py
-constexpr size_t kMaxText = 1 << 20;  // maximum bytes of a JSON text, which takes much more memory when parsed
+constexpr size_t kMaxText = 1 << 20;             // limit in bytes of a JSON text: parsed, it takes much more memory
 constexpr int kMaxDepth = 16;
 constexpr uint64_t kFile = 0, kFolder = 1;
-constexpr int32_t kFloat16 = 5, kFloat32 = 6;  // numbers in the .pte's enum ScalarType
+constexpr int32_t kFloat16 = 5, kFloat32 = 6;  // values of the .pte's enum ScalarType
 
 bool is_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
 }
 
-// Collects the files of a folder: follows its tree of nodes from the root, and checks each node.
+// Collects the files of a folder. Walks the blob's tree of nodes from the root, and checks each node.
 class Tree {
  public:
   Tree(const std::vector<Json> &nodes, edgecore_bytes data) : nodes_(nodes), data_(data), used_(nodes.size(), false) {}

@@ -1,5 +1,5 @@
-// Reads a blob: a folder as a sequence of bytes. src/edgecore_coreml/package/blob.py writes blobs and describes the
-// layout.
+// Reads a blob, which is a folder serialized to bytes. src/edgecore_coreml/package/blob.py writes blobs and describes
+// the layout.
 #ifndef EDGECORE_COREML_BLOB_H_
 #define EDGECORE_COREML_BLOB_H_
 
@@ -24,20 +24,20 @@ struct StateInfo {
   int32_t scalar_type = 0;
   std::vector<int64_t> shape;
   bool has_initial = false;     // true: the .pte's named data has initial values under the buffer's name
-  edgecore_bytes initial = {};  // initial values of the state in row-major order; no bytes: zeros
+  edgecore_bytes initial = {};  // initial values of the state in row-major order; if empty, the state starts with zeros
 };
 
 // The Core ML model of a delegate.
 struct Package {
   edgecore_bytes folder = {};  // bytes of the model's folder: the blob, or named data that several delegates share
   std::vector<File> files;
-  std::vector<std::string> inputs, outputs;  // the model's names of inputs and outputs, in the order of the arguments
+  std::vector<std::string> inputs, outputs;  // names in the model, in the order of the delegate's arguments
   std::vector<StateInfo> states;
-  std::string function;  // function of the ML program to run; empty: the only one
+  std::string function;  // function of the ML program to call; empty if it has only one
 };
 
-// Reads the files of a folder that a blob contains. The returned contents point into the bytes of `folder`; paths that
-// would leave the folder (with "..") are refused. Throws edgecore::backend::Failure if the bytes are damaged.
+// Reads the files of the folder that is serialized in `folder`; their contents point into these bytes. Refuses paths
+// that would leave the folder (with ".."). Throws edgecore::backend::Failure if the bytes are damaged.
 std::vector<File> read_files(edgecore_bytes folder);
 
 // Reads a blob with its metadata. `named_data` returns the bytes under a key. Throws edgecore::backend::Failure if the

@@ -26,7 +26,7 @@ std::string digest_of(edgecore_bytes blob) {
   return text;
 }
 
-// Returns a path next to `folder` for a new folder, which no other thread or process uses.
+// Returns the path of a new folder beside `folder`. No other thread or process uses this path.
 fs::path temporary_beside(const fs::path &folder) {
   static std::atomic<uint32_t> count{0};
   std::random_device random;

@@ -33,7 +33,7 @@ using edgecore::backend::PendingRun;
 struct Driver {
   explicit Driver(const Host &) {}
 
-  // Checks the compatibility string that preprocess.py writes: "coreml-package 1 TARGET".
+  // Checks the compatibility string, which preprocess.py writes: "coreml-package 1 TARGET".
   int32_t check_compatibility(std::string_view text) const {
     return edgecore::backend::check_format(text, "coreml-package 1", "edgecore-coreml");
   }
@@ -58,7 +58,8 @@ struct Program {
   const std::string standin, cache;
 };
 
-// Returns the initial values of a state. If the model initializes it with zeros, a .ptd file may have other values.
+// Returns the initial values of a state. If the model initializes the state with zeros, a .ptd file may still have
+// other values.
 edgecore_bytes initial_values(const Host &host, const StateInfo &state) {
   if (state.has_initial) return host.named_data(state.buffer);
   return host.find_named_data(state.buffer).value_or(edgecore_bytes{});
@@ -205,8 +206,8 @@ class Instance {
   }
 
  private:
-  // Returns true if the inputs may have their maximum shapes, as when a method is loaded. If a model lists its allowed
-  // combinations of shapes, the maximum shapes may be missing there: then the instance can be prepared, but not run.
+  // Returns true if all inputs have their maximum sizes, as they do while a method is loaded, and the model enumerates
+  // allowed shapes. These may not include the maximum: then the instance can be prepared, but not run.
   bool may_be_maximum() const {
     bool has_choice = false;
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -225,8 +226,8 @@ class Instance {
     }
   }
 
-  // Sets the shapes of the outputs. Core ML states output shapes that depend on input shapes only after a prediction,
-  // so this function predicts once with zeros, in a session with states of its own.
+  // Sets the shapes of the outputs. If output shapes depend on input shapes, Core ML tells them only after a
+  // prediction. So this function predicts once with zeros, in a session with its own states.
   void set_output_shapes() {
     outputs_.clear();
     bool is_fixed = true;
@@ -260,7 +261,7 @@ class Instance {
   bool is_profiled_;
   std::shared_ptr<SharedSession> session_;
   State *state_ = nullptr;
-  std::exception_ptr refusal_;  // the error of prepare if the model refuses the shapes; run throws it
+  std::exception_ptr refusal_;  // if the model refused the shapes in prepare, the error that run throws
   std::vector<Array> inputs_, outputs_;
   std::vector<std::vector<int32_t>> wide_;  // for each 64-bit argument, its elements as 32-bit integers
   PendingRun pending_;

@@ -30,7 +30,7 @@ struct Json {
 };
 
 // Parses the value at the start of `text`, and sets `*end` to its length in bytes. Throws edgecore::backend::Failure if
-// there is no value, if an object has a key twice, or if the value is nested more than 16 times.
+// there is no value, if an object has a key twice, or if the value is nested more than 16 levels deep.
 Json parse_json(std::string_view text, size_t *end);
 
 }  // namespace edgecore::coreml

@@ -24,7 +24,7 @@ struct Range {
 struct Feature {
   std::string name;
   Element element = Element::kFloat32;
-  std::vector<Range> sizes;                  // for each dim
+  std::vector<Range> sizes;                  // allowed sizes of each dim
   std::vector<std::vector<int64_t>> shapes;  // the only allowed shapes; empty: all shapes within `sizes`
   bool is_fixed = false;                     // true: each dim has one size; an output that is not fixed has no `sizes`
 };
@@ -42,8 +42,8 @@ using Done = edgecore::backend::PendingRun::Done;
 class Session {
  public:
   virtual ~Session() = default;
-  // Computes the outputs and sets their shapes. Writes the elements of each output that has `data`, whose shape must be
-  // set correctly before the call. The arrays are in the order of Model::inputs and Model::outputs.
+  // Computes the outputs and sets their shapes. Writes the elements of the outputs that have `data`; the shape of each
+  // must be right before the call. The arrays are in the order of Model::inputs and Model::outputs.
   virtual void predict(const std::vector<Array> &inputs, std::vector<Array> &outputs) = 0;
   // Starts a prediction, and may return before it ends. Calls `done` once at its end. Until then the caller calls no
   // other member, and keeps the arrays valid. If start throws, no prediction was started.
@@ -51,7 +51,8 @@ class Session {
     predict(inputs, outputs);
     done(nullptr);
   }
-  // read_state copies the state `name` to `out`; write_state sets it to the elements of `in`. Sizes must be equal.
+  // read_state copies the state `name` to `out`; write_state sets it to the elements of `in`. `out` or `in` must have
+  // the size of the state.
   virtual void read_state(const std::string &name, Array out) = 0;
   virtual void write_state(const std::string &name, Array in) = 0;
 };
@@ -75,13 +76,14 @@ struct Request {
 class Engine {
  public:
   virtual ~Engine() = default;
-  // Compiles the model package in a folder with a blob's files, and stores the result in the same folder.
+  // Compiles the model package in `folder`, which has the files of a blob; stores the result in the same folder.
   virtual void compile(const std::string &folder) = 0;
   // Loads the model of a compiled folder. Throws edgecore::backend::Failure if Core ML refuses it.
   virtual std::unique_ptr<Model> load(const Request &request) = 0;
 };
 
-// Makes the engine of this system. `standin` is the load option. Throws edgecore::backend::Failure if there is none.
+// Makes the engine of this system. `standin` is the load option of this name. Throws edgecore::backend::Failure if the
+// system has no engine.
 std::shared_ptr<Engine> make_engine(const std::string &standin);
 
 }  // namespace edgecore::coreml

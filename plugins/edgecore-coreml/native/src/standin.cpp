@@ -128,8 +128,8 @@ class Child {
 
 constexpr const char *kNames[] = {"float16", "float32", "int32"};
 
-// Reads the description of an input or output: "DTYPE fixed|free LOW HIGH LOW HIGH...", and then "| SIZE SIZE..." for
-// each allowed shape if not all shapes are allowed.
+// Reads the description of an input or output: "DTYPE fixed|free LOW HIGH LOW HIGH...", with the limits of each dim. If
+// only some shapes are allowed, "| SIZE SIZE..." follows for each of them.
 Feature read_feature(const std::string &name, const std::string &text) {
   std::istringstream words(text);
   std::string dtype, kind, word;
@@ -227,7 +227,7 @@ class StandInSession : public Session {
   static void forget(Child &child, const std::string &id) {
     try {
       child.call({"forget", id});
-    } catch (...) {  // ignore an error: the child process has ended, or this is a forked copy of its parent
+    } catch (...) {  // ignore the error: the child has ended, or this process is only a fork of its parent
     }
   }
 

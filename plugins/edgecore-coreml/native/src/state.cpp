@@ -47,9 +47,10 @@ uint16_t to_half(float value) {
   if (size >= 65520.0F) return sign | 0x7C00;  // 65520 is the smallest number that float16 rounds to infinity
   int exponent = 0;
   std::frexp(size, &exponent);  // sets `exponent` so that `size` is in [0.5, 1) * 2^exponent
-  const int shift = size == 0 || exponent < -13 ? -24 : exponent - 11;  // value of the float16's last bit: 2^shift
+  const int shift = size == 0 || exponent < -13 ? -24 : exponent - 11;  // the float16's last bit is worth 2^shift
   const auto bits = static_cast<uint16_t>(std::nearbyint(std::ldexp(size, -shift)));
-  // The fraction's 11 bits include the leading 1, which this sum adds to the exponent (2 after rounding up to 2048).
+  // The 11 lower bits include the leading 1, so this sum adds 1 to the exponent field, or 2 if rounding has made `bits`
+  // 2048.
   return static_cast<uint16_t>(sign + (shift + 24) * 1024 + bits);
 }
 

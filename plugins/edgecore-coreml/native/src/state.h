@@ -14,8 +14,8 @@
 
 namespace edgecore::coreml {
 
-// The Core ML session of a delegate instance, and its buffers: each entry of `states` is the index of a buffer in the
-// state set, and the name of the session's state for it.
+// The Core ML session of a delegate instance, and the buffers that it uses. Each entry of `states` has a buffer's index
+// in the state set, and the name of the session's state for this buffer.
 struct SharedSession {
   explicit SharedSession(std::unique_ptr<Session> made) : session(std::move(made)) {}
 

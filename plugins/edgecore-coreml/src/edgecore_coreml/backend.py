@@ -1,4 +1,4 @@
-"""The entry point for edgecore: its description of the backend, and this package's checks in `edgecore doctor`."""
+"""edgecore's entry point: describes the backend, and makes this package's checks for `edgecore doctor`."""
 
 from __future__ import annotations
 

@@ -44,10 +44,10 @@ class CoreMLCompiler:
         """
         if options.model_type == "COMPILED_MODEL":
             check_compiler()
-        converters()  # check now that coremltools is installed, or each operator would report it later
+        converters()  # check now that coremltools is installed: otherwise each operator would report that it is missing
 
         def can_hold(buffer: MutableBuffer) -> bool:
-            """Return True if a float16 state can hold a buffer: a float32 one only with compute_precision=FLOAT16."""
+            """Return True if a float16 state can hold a buffer. A float32 buffer needs compute_precision=FLOAT16."""
             halves = options.compute_precision == "FLOAT16" and buffer.initial.dtype == torch.float32
             return options.take_over_mutable_buffer and (halves or buffer.initial.dtype == torch.float16)
 
@@ -98,7 +98,7 @@ class CoreMLCompiler:
         return graph_of(unpack(blob, named_data))
 
     def computes_in(self, options: CoreMLOptions) -> Literal["float32", "float16"]:
-        """Return "float16" with `compute_precision="FLOAT16"`."""
+        """Return "float16" if the option `compute_precision` is "FLOAT16", otherwise "float32"."""
         return "float16" if options.compute_precision == "FLOAT16" else "float32"
 
     def recipes(self) -> Mapping[str, RecipeSupport]:

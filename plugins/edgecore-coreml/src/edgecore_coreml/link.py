@@ -37,7 +37,7 @@ def link(partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:
 
 
 def _may_share(partition: CompiledPartition) -> bool:
-    """Return True if the model's oldest system supports several functions, and the user did not disable sharing."""
+    """Return True if the model's deployment target supports several functions, and the user allows sharing."""
     result = partition.result
     if not isinstance(result, CoreMLResult):
         return False
@@ -72,7 +72,7 @@ def _linked(partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:
 
 
 def _merge(packages: Mapping[str, Package]) -> tuple[bytes, bytes, int]:
-    """Merge models: return specification, weights and specification version of a model with all their functions."""
+    """Merge models into one with all their functions; return its specification, weights and specification version."""
     with tempfile.TemporaryDirectory() as name, quiet(io.StringIO()):
         import coremltools as ct
 

@@ -1,4 +1,4 @@
-"""Compile a partition into a blob: convert it to a model with coremltools, and pack the model's files."""
+"""Compile a partition into a blob: convert the partition to a model with coremltools, and pack the model's files."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class CoreMLResult(PreprocessResult):
     """A compiled partition, with the properties of its Core ML model that the report lists."""
 
     target: str = ""
-    reason: str = ""  # why the target is needed
+    reason: str = ""  # why the model needs this deployment target
     precision: str = ""
-    stored: Mapping[str, Sequence[str]] = field(default_factory=dict)  # precision -> names of weights
+    stored: Mapping[str, Sequence[str]] = field(default_factory=dict)  # precision -> weights stored in it
     weights: int = 0
     # True if the Neural Engine is allowed but cannot run the model, because an input has a range of sizes.
     has_ranges: bool = False
     shared_by: tuple[str, ...] = ()  # the methods whose functions share the model; () for a model of one method
-    # The blob with the model package, if `blob` contains the model as Apple's compiler compiled it; otherwise empty.
+    # The blob with the model package, if `blob` contains a compiled model instead; otherwise empty.
     package: bytes = b""
 
 
@@ -75,7 +75,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreML
 
 
 def _operators(partition: PartitionView, graph: BlobGraph) -> dict[int | str, tuple[int, ...]]:
-    """Return the debug handles of each operator that coremltools named after a node of the partition."""
+    """Map each operator that coremltools named after a node of the partition to the node's debug handles."""
     names = {operator.operation for operator in graph.nodes}
     return {node.name: handles for node in partition.calls if node.name in names and (handles := debug_handles(node))}
 

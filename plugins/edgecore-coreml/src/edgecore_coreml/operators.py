@@ -196,10 +196,10 @@ def _whole_factors(query: NodeQuery) -> str | None:
 
 
 def _known_size(query: NodeQuery) -> str | None:
-    """Return a reason if Core ML, given the scale factors, would compute another output size or other positions."""
+    """Return a reason if Core ML would derive from the scale factors another output size or positions than PyTorch."""
     before, after = (val.shape[-2:] for val in (query.argument("input").meta["val"], query.node.meta["val"]))
     if query.argument("scale_factors") is None:
-        return None  # the output size is given: coremltools derives fitting factors
+        return None  # the node has an output size: coremltools derives the factors from it
     for factor, old, new in zip(_factors(query), before, after, strict=True):
         if not isinstance(old, int):
             is_exact = factor == int(factor)
@@ -235,7 +235,7 @@ _LOGICAL = "logical_and logical_or logical_not logical_xor bitwise_not"
 
 
 class _WithoutConstants(NodeQuery):
-    """A query about a node of a model whose weights are delegate inputs, so that no value is constant."""
+    """A node query that treats no value as constant, because weights are inputs of the delegate."""
 
     def is_constant(self, node: Any) -> bool:
         """Return False."""

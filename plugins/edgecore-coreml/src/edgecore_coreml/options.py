@@ -28,7 +28,7 @@ FUNCTIONS_TARGET = "iOS18"
 
 
 def _name(value: Any) -> Any:
-    """Return the name of a coremltools enumerator, such as "iOS18" of `coremltools.target.iOS18`; keep a string."""
+    """Return the name of a coremltools enumerator: `coremltools.target.iOS18` becomes "iOS18". Keep a string."""
     return getattr(value, "name", value)
 
 

@@ -40,7 +40,7 @@ class CoreMLPartitioner:
         """Tag the supported nodes of a program.
 
         Raises:
-            CompileError: With `lower_full_graph`, a node is not supported.
+            CompileError: A node is not supported, although `lower_full_graph` is set.
         """
         result = self._inner.partition(exported_program)
         if self._lower_full_graph and result.unsupported_nodes:
@@ -53,7 +53,7 @@ class CoreMLPartitioner:
         return result
 
     def ops_to_not_decompose(self, exported_program: ExportedProgram) -> Any:
-        """Return operators that Core ML supports without decomposition, and a function that selects nodes to keep."""
+        """Return the operators that Core ML supports undecomposed, and a function that tells which calls to keep."""
         operators, selects = self._inner.ops_to_not_decompose(exported_program)
         return [operator for operator in operators if not self._is_skipped(operator)], selects
 

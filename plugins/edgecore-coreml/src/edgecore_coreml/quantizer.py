@@ -141,7 +141,7 @@ def _source(node: Node) -> Node | None:
 
 
 def _is_matrix(value: Any) -> bool:
-    """Return True for a constant 2-D tensor; as the second factor of a matmul it has its output channels in dim 1."""
+    """Return True for a constant 2-D tensor. In a matmul, the output channels of the second factor are its dim 1."""
     return isinstance(value, Node) and value.op == "get_attr" and value.meta["val"].dim() == 2
 
 

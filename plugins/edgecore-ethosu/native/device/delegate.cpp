@@ -1,6 +1,6 @@
-// The Ethos-U backend on a device: passes the command stream of a delegate to Arm's driver, with the addresses of its
-// weights and of its arena. The table of functions is read-only, delegates and instances come from static pools: no
-// heap, no exceptions.
+// The Ethos-U backend on a device: passes a delegate's command stream, and the addresses of its weights and arena, to
+// Arm's driver. Uses neither a heap nor exceptions: the table of functions is read-only, and delegates and instances
+// come from static pools.
 //
 // One execution context (thread) loads and destroys models; the driver lets several threads share an NPU.
 #include <ethosu_driver.h>
@@ -129,7 +129,7 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *, const edgecore_delegate_
         error, EDGECORE_INVALID_ARGUMENT, "the blob lies at the address ", address_of(info->blob.data),
         ", which is no multiple of 16, as the NPU needs it: align the file in memory, and its segments, to 16 bytes");
   }
-  // A file of another toolchain does not state how much fast scratch (SRAM) it needs: give it all that there is.
+  // A file of another toolchain does not state how much fast scratch (SRAM) it needs, so give it all of it.
   uint64_t fast_bytes = fast_scratch.bytes;
   if (info->compatibility.size != 0) fast_bytes = fast_bytes_of(info->compatibility);
   if (fast_bytes > fast_scratch.bytes) {
@@ -224,12 +224,12 @@ int32_t EDGECORE_CALL prepare(edgecore_instance *instance, const edgecore_value 
   return EDGECORE_OK;
 }
 
-// Runs the command stream of a blob. Its regions are 0: weights, 1: arena, 2: fast scratch.
+// Runs the command stream of a blob. Region 0 is the weights, 1 the arena, 2 the fast scratch.
 int run(const Blob &blob, const uint8_t *arena, const edgecore_memory_block &fast) {
   uint64_t addresses[] = {address_of(blob.weights.data), address_of(arena), address_of(fast.data)};
   const size_t sizes[] = {static_cast<size_t>(blob.weights.size), blob.arena_bytes, static_cast<size_t>(fast.bytes)};
   ethosu_driver *npu = ethosu_reserve_driver();
-#ifndef ETHOSU_MULTI_VARIANT  // a driver for several kinds of NPUs returns NULL: it chooses one in ethosu_invoke_v3
+#ifndef ETHOSU_MULTI_VARIANT  // a driver for several kinds of NPUs returns NULL, and reserves one in ethosu_invoke_v3
   if (npu == nullptr) return -1;
 #endif
   const int code = ethosu_invoke_v3(npu, blob.commands.data, static_cast<int>(blob.commands.size), addresses, sizes,

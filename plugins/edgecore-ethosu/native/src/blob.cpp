@@ -103,7 +103,7 @@ bool read_tensors(edgecore_bytes block, const char *what, uint32_t arena, ArenaT
     uint64_t bytes = 1;
     for (uint32_t d = 0; d < kRank; ++d) {
       const uint32_t size = u32(record + 4 * d);
-      // Refuse a dim or tensor larger than the arena at once, so that the product of the dims does not overflow.
+      // Refuse a dim or tensor larger than the arena immediately, so that the product of the dims cannot overflow.
       if (size == 0 || size > arena || (bytes *= size) > arena) {
         return damaged(problem, what, " ", index, " has a dim of size ", size, " in an arena of ", arena, " bytes");
       }

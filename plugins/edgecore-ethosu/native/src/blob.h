@@ -20,9 +20,9 @@ struct ArenaTensor {
   uint32_t offset;
 };
 
-// The inputs, or the outputs, of a command stream, in their order.
+// All inputs or all outputs of a command stream, in order.
 struct ArenaTensors {
-  const uint8_t *records;  // in a blob that was checked
+  const uint8_t *records;  // memory of a checked blob
   uint32_t count;
 
   ArenaTensor operator[](uint32_t index) const;

@@ -1,6 +1,6 @@
 // The Ethos-U backend on the host: checks the blob of a delegate, which was compiled for an NPU, and computes the
 // delegate's results with the TOSA graph that the file stores beside the blob. The results equal the NPU's bit by bit,
-// as far as Vela and the NPU implement TOSA.
+// provided that Vela and the NPU implement TOSA correctly.
 #include <cstdio>
 #include <map>
 #include <mutex>
@@ -98,7 +98,7 @@ class Delegate {
     check(graph.outputs(), blob.outputs, "outputs");
   }
 
-  // Checks that TOSA graph and blob have the same number of inputs (or outputs), with equal sizes in bytes.
+  // Checks that the TOSA graph and the blob have the same number of inputs (or outputs), of the same sizes in bytes.
   static void check(const std::vector<Argument> &arguments, const ArenaTensors &of_blob, const char *what) {
     bool is_equal = arguments.size() == of_blob.count;
     for (uint32_t i = 0; is_equal && i < of_blob.count; ++i) is_equal = arguments[i].bytes == of_blob[i].bytes;

@@ -7,11 +7,12 @@ namespace {
 
 using edgecore::backend::fail;
 
-constexpr uint32_t kVersion = 1;  // EDGECORE_TOSA_SIMULATOR_VERSION of the header
+constexpr uint32_t kVersion = 1;  // EDGECORE_TOSA_SIMULATOR_VERSION in simulator.h
 constexpr char kInstall[] = "pip install edgecore-tosa";
 constexpr size_t kErrorSize = 400;
 
-// Returns the DLPack dtype for a DType of the TOSA schema; bits are 0 for a dtype that edgecore's tensors cannot have.
+// Returns the DLPack dtype for a DType of the TOSA schema; its `bits` are 0 if edgecore's tensors cannot have the
+// dtype.
 edgecore_dl_dtype to_dlpack(uint32_t dtype) {
   switch (dtype) {
     case 1:  // BOOL

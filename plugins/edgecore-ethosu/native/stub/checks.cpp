@@ -7,8 +7,8 @@ constexpr uint64_t kAlignment = 16;
 // Codes of the actions in the driver's payload. An action's code is the low byte of its first word.
 constexpr uint32_t kConfiguration = 1, kStream = 2, kNothing = 5;
 
-// The architecture of an NPU. The NPU runs streams that were compiled for its major version, and for its minor version
-// or an earlier one. `commands` is the version of its command format.
+// The architecture of an NPU. The NPU runs streams that were compiled for its own major version and a minor version up
+// to its own. `commands` is the version of its command format.
 struct Architecture {
   uint32_t major, minor, commands;
 };
@@ -17,8 +17,8 @@ Architecture architecture_of(const Npu &npu) {
   return npu.family == 85 ? Architecture{2, 0, 1} : Architecture{1, 0, 0};
 }
 
-// Checks that a stream was compiled for this NPU. `configuration` has the fields of the register CONFIG, `id` of the
-// register ID.
+// Checks that a stream was compiled for this NPU. `configuration` and `id` have the fields of the NPU's registers
+// CONFIG and ID.
 bool check_configuration(const Npu &npu, uint32_t configuration, uint32_t id, Sentence &sentence) {
   constexpr uint32_t kFamilies[] = {55, 65, 85};
   const uint32_t product = configuration >> 28;

@@ -1,4 +1,5 @@
-// The checks of the stand-in for Arm's driver: a command stream's payload, its regions, the addresses that it accesses.
+// The checks that the stand-in for Arm's driver makes of a command stream: its payload, its regions, and the addresses
+// that it accesses.
 #ifndef EDGECORE_ETHOSU_CHECKS_H_
 #define EDGECORE_ETHOSU_CHECKS_H_
 
@@ -38,7 +39,7 @@ inline uint32_t word_at(edgecore_bytes bytes, uint64_t index) {
   return word;
 }
 
-// Returns the name of a region whose number is below kMaxRegions.
+// Returns the name of a region from its number, which must be below kMaxRegions.
 constexpr int kMaxRegions = 8;
 inline const char *region_name(uint64_t region) {
   const char *const names[kMaxRegions] = {"weights",  "arena",    "fast scratch", "region 3",

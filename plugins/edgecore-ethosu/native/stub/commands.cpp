@@ -1,6 +1,6 @@
-// The register commands of an Ethos-U. A command sets a register of the NPU, to 16 bits, or to 32 or 40 bits with
-// another word; or it starts an operation with the current registers. The numbers come from Vela's module
-// ethos_u55_regs.
+// The register commands of an Ethos-U. A command either sets a register of the NPU, or starts an operation with the
+// current registers. The value of a register has 16 bits in the command itself, or 32 or 40 bits with a second word.
+// The numbers come from Vela's module ethos_u55_regs.
 #include "checks.h"
 
 namespace edgecore::ethosu {
@@ -12,9 +12,9 @@ constexpr uint32_t kInternalMemory = 1 << 8;  // flag of a region register: the 
 constexpr uint32_t kStrided = 3 << 9;  // flag of a region register: the DMA copies several pieces, a stride apart
 constexpr uint32_t kChained = 2;       // value of bits 14 and 15 of a precision register: tensor not in memory
 
-// A tensor that operations access in memory. The members are the numbers of the commands that set its region, its first
-// byte, its length in bytes, and its precision; 0: the NPU has no such command. If the length depends on a shape (there
-// is no length command), only the first byte is checked.
+// A tensor that operations access in memory. The members are the numbers of the commands that set the tensor's region,
+// first byte, length in bytes, and precision; 0 if the NPU has no such command. If a shape gives the length (0), only
+// the first byte is checked.
 struct Place {
   const char *name;
   uint16_t region_command, address_command, length_command, precision_command;
@@ -40,7 +40,8 @@ struct Registers {
   bool has_address;
 };
 
-// The tensors that an operation accesses: entries [begin, end) of kPlaces; none for other commands.
+// The tensors that an operation accesses: entries [begin, end) of kPlaces. Empty for a command that does not start an
+// operation.
 struct Used {
   size_t begin, end;
 };

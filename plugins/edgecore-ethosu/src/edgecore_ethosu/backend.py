@@ -1,4 +1,4 @@
-"""The entry point for edgecore: the delegate's library, the TOSA simulator that it loads, and `doctor`'s rows."""
+"""edgecore's entry point: tells the paths of the delegate's library and of the TOSA simulator, and checks the tools."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def simulator_library() -> str | None:
 
 
 def load_options() -> dict[str, str]:
-    """Return the load option with the path of the TOSA simulator, because the delegate does not search for it."""
+    """Return the load option that tells the delegate the path of the TOSA simulator."""
     path = simulator_library()
     return {"simulator": path} if path else {}
 

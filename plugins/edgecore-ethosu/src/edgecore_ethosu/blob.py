@@ -8,7 +8,7 @@ multiple of 16 bytes. The blocks are, in order:
     cmd_data          the command stream of the NPU, for Arm's driver
     weight_data       read-only data: weights and scales as the NPU reads them
     scratch_size      u32: bytes of the arena, for inputs, outputs and intermediate values
-    inputs, outputs   i32 number of tensors; for each 9 i32: shape of 6 dims, bytes of an element, offset, region
+    inputs, outputs   i32 number of tensors; for each 9 i32: 6 sizes of its shape, bytes per element, offset, region
     vela_end_stream   no data
 
 `native/src/blob.cpp` reads the format in C++. The TOSA graph that the blob was compiled from is not part of the blob,
@@ -139,8 +139,8 @@ def describe_blob(blob: bytes) -> list[str]:
 def tosa_key(blob: bytes) -> str:
     """Return the key of the `.pte`'s named data that holds the TOSA graph from which a blob was compiled.
 
-    The key contains a hash of the blob: FNV-1a over 64-bit words, which after each word also XORs the upper half of the
-    state into the lower half. It hashes words because FNV-1a over bytes takes a second per 4 MB in Python.
+    The key contains a hash of the blob: a variant of FNV-1a over 64-bit words. After each word, it also XORs the upper
+    half of the state into the lower half. FNV-1a over bytes would take a second per 4 MB in Python.
 
     Raises:
         FormatError: The blob is truncated: its size must be a multiple of 8 bytes.

@@ -21,7 +21,7 @@ _NAMES = {"Sram": "SRAM", "Dram": "DRAM", "OnChipFlash": "weights in SRAM", "Off
 
 
 class EthosUCompiler(TosaCompiler[EthosUOptions]):
-    """The compiler: it compiles TOSA graphs with Vela, and reads its blobs and their TOSA graphs."""
+    """Compiles TOSA graphs with Vela, and reads the resulting blobs and the TOSA graphs stored for them."""
 
     Options = EthosUOptions
     name = "ethosu"

@@ -18,7 +18,7 @@ class EthosUCompileSpec(TosaCompileSpec[EthosUOptions]):
         system_config: System configuration in Vela's configuration file; None for the target's default.
         memory_mode: Memory mode in Vela's configuration file; None for the target's default.
         extra_flags: Additional flags of Vela.
-        config_ini: Vela's configuration file: one in its package, or a path.
+        config_ini: Vela's configuration file: the name of a file in Vela's package, or a path.
 
     Raises:
         ValueError: A target, system configuration, memory mode or flag does not exist. The message lists the choices.

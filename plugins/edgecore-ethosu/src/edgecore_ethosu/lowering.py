@@ -74,7 +74,7 @@ def compile_graph(partition: LoweredPartition, options: EthosUOptions) -> EthosU
 
 
 def _check_arguments(partition: PartitionView, compiled: VelaResult) -> None:
-    """Check that Vela kept the sizes of inputs and outputs: the delegate on a device copies them one by one."""
+    """Check that Vela kept the sizes of inputs and outputs, which the delegate on a device copies in order."""
     for kind, nodes, tensors in (
         ("inputs", partition.inputs, compiled.program.inputs),
         ("outputs", partition.outputs, compiled.program.outputs),

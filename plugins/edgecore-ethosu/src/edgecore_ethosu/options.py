@@ -82,7 +82,7 @@ class EthosUOptions(BaseModel):
     @model_validator(mode="after")
     def _valid_configuration(self) -> EthosUOptions:
         path = config_path(self.config_ini)
-        if path is not None:  # without Vela, check nothing; `EthosUCompiler.check` and `compile_tosa` report it
+        if path is not None:  # no check without Vela; `EthosUCompiler.check` and `compile_tosa` report that
             configuration(self.target, self.system, self.mode, path)
         return self
 

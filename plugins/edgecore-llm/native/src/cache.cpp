@@ -8,12 +8,12 @@
 namespace edgecore::llm {
 namespace {
 
-constexpr int64_t kMaxPosition = int64_t{1} << 40;  // limit of positions: their sums with sizes must not overflow
+constexpr int64_t kMaxPosition = int64_t{1} << 40;  // largest position: adding a size to it must not overflow
 
 // A KV cache with room for several sequences, one in each of its slots: keys [slots, heads, rows / 16, key_size, 16],
 // values [slots, heads, rows, value_size], and for int8 the scales of both [slots, heads, rows]. The first `sinks` rows
-// keep the first positions (attention sinks) for ever; the others are a ring buffer: position p >= sinks is in row
-// sinks + (p - sinks) % (rows - sinks).
+// always keep the first positions (attention sinks). The others are a ring buffer, where position p >= sinks has the
+// row sinks + (p - sinks) % (rows - sinks).
 struct Cache {
   CacheType type;
   Tensor keys;
@@ -66,8 +66,9 @@ Cache read_cache(Call &call, uint64_t index, uint64_t scales_index, int64_t sink
   return cache;
 }
 
-// The tokens of a call of an operator. The positions and slots are copied from the input tensors, and the copies are
-// checked and used as addresses: in a damaged file the input tensors may overlap the outputs, and change meanwhile.
+// The tokens of a call of an operator. Positions and slots are copied from the input tensors before they are checked
+// and used as addresses, because in a damaged file the input tensors may overlap the outputs and change during the
+// call.
 struct Tokens {
   int64_t *positions;
   int64_t *slots;   // for each token, the cache's slot of its sequence; 0 if the operator has no argument `slots`
@@ -305,7 +306,7 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
       call.check(of.positions[t] < cache.rows, "a position is beyond the rows of the cache");
       continue;
     }
-    // If the ring is full, the newest position of this call has overwritten the one that is a ring's length older.
+    // If the ring is full, the newest position of this call has overwritten the position one ring length before it.
     const int64_t oldest = of.positions[t] - window + 1;
     const int64_t overwritten = of.newest[t] - (cache.rows - cache.sinks);
     call.check(overwritten < cache.sinks || overwritten < oldest,

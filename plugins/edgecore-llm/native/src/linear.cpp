@@ -11,8 +11,8 @@ namespace {
 // Minimum work of a thread, in bytes of weights that it reads.
 constexpr int64_t kBytesOfPiece = 64 * 1024;
 
-// If x has a single row, the tiles (16 outputs each) are divided among threads in multiples of this number, because the
-// functions of an instruction set multiply up to 8 tiles at once.
+// If x has a single row, each thread gets a multiple of this number of tiles (16 outputs each), because the functions
+// of an instruction set multiply up to 8 tiles at once.
 constexpr int64_t kTilesOfPiece = 8;
 
 // Reads a packed matrix [tiles, groups, bytes of a block], uint8, with `outputs` outputs; the rest of the last tile is

@@ -65,7 +65,7 @@ inline void weigh_rows(const float *mask, int64_t rows, int64_t padded, float *s
   for (int64_t i = 0; i < padded; i += kLanes) store(scores + i, load(scores + i) * factor);
 }
 
-// Computes columns [column, column + kVectors * 16) of each query's sum of weighted rows of values.
+// Computes columns [column, column + kVectors * 16) of each query's result, the weighted sum of the value rows.
 template <int kCount, int kVectors>
 inline void sum_values(const LlamaAttention &a, int64_t rows, const float *weights, int64_t stride, int64_t column) {
   Vector sums[kCount][kVectors] = {};

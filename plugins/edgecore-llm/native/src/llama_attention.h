@@ -20,7 +20,7 @@ struct LlamaAttention {
   const float *queries[kLlamaQueries];
   float *outs[kLlamaQueries];
   int64_t rows[kLlamaQueries];        // for each query, the number of rows that it sees, from row 0 on
-  const float *masks[kLlamaQueries];  // for each query, NULL or numbers to add to its scores
+  const float *masks[kLlamaQueries];  // for each query, numbers to add to its scores, or NULL
 };
 
 }  // namespace edgecore::llm

@@ -41,7 +41,7 @@ void llama_write_rows(Call &call, Tensor value, Tensor cache, int64_t start, Ten
 
 namespace {
 
-// Sets the output of a cache update, which only the schema requires: one element that nothing reads.
+// Sets the output of a cache update: one element, which the schema requires but nothing reads.
 int32_t finish(Call &call, uint64_t index) {
   const Tensor out = call.tensor_of_any_dtype(index, "out", 1);
   const int64_t one = 1;

@@ -1,4 +1,5 @@
-// The operators llama::custom_sdpa and llama::sdpa_with_kv_cache check the arguments and divide the work among threads.
+// The operators llama::custom_sdpa and llama::sdpa_with_kv_cache: they check the arguments, and divide the work among
+// threads.
 #include <math.h>
 
 #include "llama.h"

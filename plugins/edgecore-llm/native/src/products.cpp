@@ -1,4 +1,4 @@
-// Products of rows of inputs and packed matrices, compiled once for each instruction set.
+// Products of input rows with packed matrices, compiled once for each instruction set.
 #include <math.h>
 
 #include <utility>
@@ -10,7 +10,7 @@ namespace edgecore::llm {
 inline namespace EDGECORE_LLM_VARIANT {
 namespace {
 
-constexpr int64_t kRoundedBytes = 512 * 1024;  // bytes of rounded inputs that fit into the L2 cache with the weights
+constexpr int64_t kRoundedBytes = 512 * 1024;  // bytes of rounded inputs that fit into the L2 cache beside the weights
 
 // Multiplying a single row takes as long as reading its weights, and a core reads several streams faster than one.
 // Streams must be long: on Zen 4, 8 tiles at once take 0.71 of the time of 8 tiles one after the other with 8,192
@@ -105,7 +105,7 @@ int32_t offset(int bits) { return bits == 4 ? Block4::kOffset : kOffsetOfBytes; 
 
 void round_rows(const float *x, int64_t inputs, int32_t offset, int64_t begin, int64_t end, const RoundedRows &out) {
   for (int64_t row = begin; row < end; ++row) {
-    // Groups of inputs of a tile are stored in the order (group, row), not (row, group); see RoundedRows.
+    // The groups of a tile's input rows are stored group by group, not row by row; see RoundedRows.
     const int64_t first = row / kRows * kRows;
     const int64_t count = out.rows - first < kRows ? out.rows - first : kRows;
     for (int64_t g = 0; g < out.groups; ++g) {

@@ -56,11 +56,12 @@ void round_group(const float *x, int64_t count, int32_t offset, int8_t *values, 
   float magnitude;
   memcpy(&magnitude, &largest, sizeof(magnitude));
   constexpr int32_t kInfinity = 0x7f800000;
-  // If the largest magnitude of a group is below 2^-119, 127 / magnitude overflows, so the group is treated as zeros.
+  // Treat a group as zeros if its largest magnitude is below 2^-119, because 127 / magnitude would overflow.
   const bool is_used = largest < kInfinity && magnitude > 0x1p-119f;
   const float factor = is_used ? 127.0f / magnitude : 0.0f;
   // Adding 1.5 * 2^23 to a number in [-127, 127] rounds it to an integer, which the low bits of the sum contain. The
-  // mask makes a group of zeros 0, and keeps the compiler from fusing product and sum, which would round only once.
+  // mask sets the values of a group of zeros to 0. It also keeps the compiler from fusing the product and the sum,
+  // which would round once instead of twice.
   constexpr float kRound = 0x1.8p23f;
   const Integers mask = Integers{} - static_cast<int32_t>(is_used);
   const auto round = [&](Vector v) {
@@ -115,7 +116,7 @@ float round_to_bytes(const float *x, int64_t size, int8_t *out) {
   const float factor = is_used ? 127.0f / largest : 0.0f;
   constexpr float kRound = 0x1.8p23f;  // adding and subtracting this number rounds to an integer; see round_group
   int32_t mask = -static_cast<int32_t>(is_used);
-  __asm__("" : "+r"(mask));  // hides the mask's value: a compiler that knows it makes two loops
+  __asm__("" : "+r"(mask));  // hide the mask's value: a compiler that knows it would make two loops
   for (int64_t i = 0; i < size; ++i) {
     const float scaled = x[i] * factor;
     int32_t bits;

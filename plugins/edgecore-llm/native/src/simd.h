@@ -1,5 +1,5 @@
-// Operations for products of inputs and packed matrices, for the instruction set of this compilation. An object of type
-// Sums holds 16 sums of 32 bits, one for each output of a block of weights.
+// Operations that multiply inputs by packed matrices, in the instruction set that this compilation targets. An object
+// of type Sums holds 16 sums of 32 bits, one for each output of a block of weights.
 #ifndef EDGECORE_LLM_SIMD_H_
 #define EDGECORE_LLM_SIMD_H_
 
@@ -27,7 +27,7 @@ inline int32_t load_int32(const int8_t *source) {
 
 constexpr int kRows = 12;  // number of rows multiplied at once: 12 sums and a block of weights fit into 32 registers
 constexpr int kTilesOfRow = 8;           // number of tiles (of 16 outputs) that a single row is multiplied by at once
-constexpr int32_t kOffsetOfBytes = 128;  // stored weight = weight + 128, because vpdpbusd needs unsigned weights
+constexpr int32_t kOffsetOfBytes = 128;  // stored value = weight + 128, because vpdpbusd needs unsigned weights
 using Sums = __m512i;
 using Floats = __m512;
 using Line = __m512i;

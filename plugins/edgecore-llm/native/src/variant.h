@@ -8,10 +8,10 @@
 
 namespace edgecore::llm {
 
-// Rows of inputs, rounded to 8 bits in groups of 32: x = values * scale of the group. The kernels compute a few rows (a
-// tile) at a time. Groups are stored in the order of a tile's computation: the first group of each row, then the
-// second. So a kernel reads memory sequentially, and rows whose length is a power of two do not compete for the same
-// cache lines.
+// Input rows, rounded to 8 bits in groups of 32: x = value * scale of its group. The kernels compute a few rows (a
+// tile) at a time. Groups are stored in the order in which a tile reads them: the first group of each row, then the
+// second group of each row, and so on. So a kernel reads memory sequentially, and rows whose length is a power of two
+// do not compete for the same cache lines.
 struct RoundedRows {
   int8_t *values;   // 32 rounded values for each row and group of inputs
   float *scales;    // one scale for each row and group of inputs
@@ -38,8 +38,8 @@ struct Attention {
   CacheType type;
   const void *keys;           // the head's keys [rows / 16, key_size, 16]
   const void *values;         // [rows, value_size]
-  const float *key_scales;    // scales of the keys [rows] with kBytes, otherwise NULL
-  const float *value_scales;  // scales of the values [rows] with kBytes, otherwise NULL
+  const float *key_scales;    // [rows]: scales of int8 keys (kBytes), otherwise NULL
+  const float *value_scales;  // [rows]: scales of int8 values (kBytes), otherwise NULL
   const float *queries;       // [count, key_size]
   int64_t key_size;
   int64_t value_size;
@@ -48,7 +48,8 @@ struct Attention {
   float softcap;  // soft cap of scores: softcap * tanh(score / softcap); 0: none
 };
 
-// The result of attention to one part of the cache's rows: `merge` adds up parts, and the last step divides by `sum`.
+// The result of attention to one part of the cache's rows. `merge` adds up the parts; after the last one, `out` is
+// divided by `sum`.
 struct AttentionPart {
   float *maximum;  // for each query [count], the maximum score
   float *sum;      // for each query [count], the sum of exp(score - maximum)
@@ -62,23 +63,23 @@ enum class Activation { kNone, kSilu, kGeluTanh };
 struct Variant {
   const char *name;
 
-  // Returns the offset from which RoundedRows::starts must be computed: the offset of the weights' block type if
-  // `multiply` uses the stored weights as they are, 0 if `multiply` subtracts the offset from the weights.
+  // Returns the `offset` of RoundedRows::starts: the offset of the stored weights if `multiply` uses them as they are,
+  // 0 if `multiply` subtracts the offset from them.
   int32_t (*offset)(int bits);
 
   // Rounds rows [begin, end) of x [rows, inputs] to 8 bits symmetrically, to nearest, ties to even. A group of zeros
   // has the scale 0. A group with a NaN or an infinity has the scale NaN.
   void (*round)(const float *x, int64_t inputs, int32_t offset, int64_t begin, int64_t end, const RoundedRows &out);
 
-  // Computes columns [16 * begin, 16 * end) of y [rows, outputs] = x W^T. The bits of a row of y do not depend on the
-  // number of rows: the products of a group are summed as integers, then the groups are added in order.
+  // Computes columns [16 * begin, 16 * end) of y [rows, outputs] = x W^T. A row of y has the same bits for any number
+  // of rows: the products of a group are summed as integers, then the groups are added in order.
   void (*multiply)(const RoundedRows &x, const PackedMatrix &w, int64_t begin, int64_t end, float *y);
 
   // Computes the attention of the queries to the cache's rows [row, row + rows), at least 1 and at most kPartRows.
   // `scores` is scratch memory [count, kScoreStride].
   void (*attend)(const Attention &attention, int64_t row, int64_t rows, float *scores, const AttentionPart &out);
 
-  // Merges the attention to a later part of the rows, `next`, into `total`.
+  // Merges `next`, the attention to a later part of the rows, into `total`.
   void (*merge)(const AttentionPart &total, const AttentionPart &next, int64_t count, int64_t value_size);
 
   // Computes the attention of queries of llama::custom_sdpa. `scores` is scratch memory for all rows of each query,
@@ -91,7 +92,7 @@ struct Variant {
   // Rounds a row to float16, to nearest, ties to even; clamps values beyond its range.
   void (*round_to_halves)(const float *x, int64_t size, Half *out);
 
-  // Rounds a row to 8 bits and returns its scale, by the rule by which `round` rounds a group of 32 inputs.
+  // Rounds a row to 8 bits with one scale, as `round` rounds a group of 32 inputs; returns the scale.
   float (*round_to_bytes)(const float *x, int64_t size, int8_t *out);
 
   // Computes out = activation(gates) * values. x holds `count` pairs of 16 gates and 16 values.
@@ -99,8 +100,8 @@ struct Variant {
 };
 
 // Returns the functions for the best instruction set of this processor, or for the instruction set that the environment
-// variable EDGECORE_LLM_INSTRUCTIONS names. If this processor does not support that one, is_variant_known() is false
-// and each call of a kernel fails.
+// variable EDGECORE_LLM_INSTRUCTIONS names. If this processor does not support the named set, is_variant_known() is
+// false and each call of a kernel fails.
 const Variant &variant();
 bool is_variant_known();
 

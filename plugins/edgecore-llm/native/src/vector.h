@@ -84,8 +84,8 @@ inline void store(Half *target, Vector v) {
 #else
   const Integers bits = reinterpret_cast<Integers>(v);
   const Integers magnitude = bits & 0x7fffffff;
-  // Below 2^-14, float16 numbers are multiples of 2^-24, the spacing of float32 in [0.5, 1). So adding 0.5 rounds to
-  // such a multiple.
+  // Below 2^-14, float16 numbers are multiples of 2^-24, the spacing of float32 in [0.5, 1). So adding 0.5 rounds to a
+  // multiple of 2^-24.
   const Vector moved = reinterpret_cast<Vector>(magnitude) + 0.5f;
   const Integers small = reinterpret_cast<Integers>(moved) - 0x3f000000;
   const Integers normal = (magnitude + 0xfff + ((magnitude >> 13) & 1) - (112 << 23)) >> 13;
@@ -98,7 +98,8 @@ inline void store(Half *target, Vector v) {
 // exp(x) for x <= 0, with a relative error below 2^-22; 0 below -87.
 //
 // exp(x) = 2^n exp(r) with n = round(x / log(2)) and r = x - n log(2), |r| <= log(2) / 2, where the Taylor polynomial
-// of degree 6 of exp suffices. log(2) is the sum of two floats, the first with so few bits that n times it is exact.
+// of degree 6 of exp suffices. log(2) is the sum of two floats. The first has so few bits that its product with n is
+// exact.
 inline Vector exponential(Vector x) {
   const Integers tiny = x < fill(-87.0f);
   x = select(tiny, fill(-87.0f), x);

@@ -28,7 +28,8 @@ def from_pretrained(
     Args:
         name_or_path: A `.pte` file, a folder with a `model.pte`, or a checkpoint: a Hugging Face folder, a name on its
             Hub, or a GGUF file.
-        tokenizer: The folder or file of the tokenizer; by default that in or beside the checkpoint or `.pte` file.
+        tokenizer: The folder or file of the tokenizer; by default, the tokenizer in the checkpoint, or beside the
+            checkpoint or `.pte` file.
         options: The options of the export; by default 4 bits and a context of at most 2048 tokens.
         file: Where to write the exported file; by default a temporary file, which is deleted with the model.
         threads: The number of threads; by default one for each core.

@@ -30,13 +30,13 @@ class ExportOptions:
         context: Maximum number of positions of a sequence, prompt and answer together.
         chunk: Maximum number of tokens per call; longer prompts are computed in chunks.
         precision: The bits of the weights and of the key-value caches.
-        calibration: Tokens of a sample text. GPTQ rounds all linear layers except the output layer by their inputs on
-            this text. Without sample tokens, each weight is rounded to nearest.
+        calibration: Tokens of a sample text. GPTQ chooses the rounding of all linear layers except the output layer
+            from the inputs that they get on this text. Without tokens, each weight is rounded to nearest.
         backends: Backends of edgecore to delegate supported parts to, such as "xnnpack".
-        windows: Numbers of positions that layers see, 0 for all; layer i has item i % len(windows). Empty: the model's
-            own windows.
-        sinks: Number of positions at the start of a sequence that layers limited by `windows` also see (attention
-            sinks).
+        windows: How many positions each layer sees, 0 for all: layer i has windows[i % len(windows)]. Empty: the
+            model's own windows.
+        sinks: How many positions at the start of a sequence (attention sinks) are also seen by layers with a window of
+            `windows`.
         constants: Additional constant methods: numbers, texts, and lists of them. `get_eos_ids` replaces the
             end-of-text tokens of the checkpoint.
         chat_template: The model's chat template in Jinja; None for the checkpoint's.

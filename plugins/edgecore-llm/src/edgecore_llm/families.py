@@ -30,7 +30,7 @@ class Family:
         scales_embeddings: Multiply embeddings by the square root of the hidden size.
         has_window: Returns True if the layer with a given index uses `sliding_window`; called if `layer_types` is
             missing.
-        has_local_rope: Layers with a window use another rotary embedding than layers without.
+        has_local_rope: Layers with a sliding window have a different rotary embedding from layers without one.
         skips_rope: Some layers have no rotary embedding: see `no_rope_layers` or `no_rope_layer_interval`.
     """
 
@@ -120,13 +120,13 @@ def family_of(model_type: str) -> Family:
 
 
 def decoder_config(config: Config) -> DecoderConfig:
-    """Translate Hugging Face's `config.json` to the configuration of a decoder.
+    """Translate the values of Hugging Face's `config.json` to the configuration of a decoder.
 
     Raises:
         CheckpointError: The family is unknown, or a value is missing or out of range.
     """
     family = family_of(str(config.get("model_type")))
-    text = config.get("text_config", config)  # the `config.json` of a multimodal model contains the decoder's
+    text = config.get("text_config", config)  # a multimodal model's `config.json` contains the decoder's
     values = {"rope_theta": 10000.0, "hidden_act": "silu", "rms_norm_eps": 1e-6, **family.defaults}
     values |= {key: value for key, value in config.items() if key in ("dtype", "torch_dtype", "tie_word_embeddings")}
     # A null value counts as missing, so that the default applies; but a null `sliding_window` means no window.

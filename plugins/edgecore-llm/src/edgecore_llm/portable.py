@@ -102,7 +102,7 @@ def export_portable(checkpoint: Checkpoint, file: str | Path, options: PortableO
         dynamic_shapes=({1: torch.export.Dim("tokens", min=1, max=chunk)}, None) if target.is_dynamic else None,
         backends=backends,
         constant_methods=_constant_methods(checkpoint, options, chunk, target),
-        memory="static" if options.backend == EXECUTORCH else None,  # ExecuTorch's runners allocate no outputs
+        memory="static" if options.backend == EXECUTORCH else None,  # outputs too: ExecuTorch's runners allocate none
     )
     program.save(file)
     report = str(program.report())

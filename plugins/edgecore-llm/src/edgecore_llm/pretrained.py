@@ -33,7 +33,7 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tokenizer.bin", *_CONF
 
 
 class EdgecoreModelForCausalLM:
-    """A model with its tokenizer. It has one sequence, which each call replaces, so each thread needs its own object.
+    """A model with its tokenizer. Each call replaces its only sequence, so each thread needs its own object.
 
     Args:
         file: A file that `edgecore llm export` made.
@@ -148,8 +148,8 @@ class EdgecoreModelForCausalLM:
             ignore_eos: Continue after an end-of-text token.
 
         Raises:
-            SessionError: As for `Session.generate`; raised when the first piece is requested. Also if another answer
-                began before this answer ended.
+            SessionError: As for `Session.generate`, raised when the first piece is requested; or another answer began
+                before this one ended.
         """
         tokens = self.tokenizer.encode(prompt, bos=True) if isinstance(prompt, str) else list(prompt)
         answer = self._answer(tokens, max_new_tokens, sampling, ignore_eos)
@@ -158,7 +158,7 @@ class EdgecoreModelForCausalLM:
     def _answer(
         self, tokens: Sequence[int], max_new_tokens: int, sampling: Sampling, ignore_eos: bool
     ) -> Iterator[int]:
-        """Yield the tokens of an answer to the sequence `tokens`, which replaces the model's current sequence."""
+        """Replace the model's current sequence by `tokens`, and yield the tokens of the answer to it."""
         self._answers += 1
         number = self._answers
         self._session.rewind(0)

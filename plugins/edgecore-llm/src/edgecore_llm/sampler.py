@@ -24,9 +24,9 @@ class Sampling:
         temperature: Divisor of the logits; 0 takes the largest logit.
         top_k: Keep only the `top_k` largest logits; 0 for all.
         top_p: Keep the most probable tokens until their probabilities sum up to `top_p`.
-        min_p: Drop tokens whose probability is below `min_p` times the largest one.
-        repetition_penalty: Positive logits of the last `penalty_window` tokens are divided by this, negative
-            multiplied.
+        min_p: Drop tokens whose probability is below `min_p` times the largest probability.
+        repetition_penalty: Divisor of positive logits, and factor of negative logits, of the last `penalty_window`
+            tokens.
         presence_penalty: Number that is subtracted from the logit of each of the last `penalty_window` tokens.
         frequency_penalty: Number that is subtracted once per occurrence of a token among the last `penalty_window`.
         penalty_window: How many of the last tokens the penalties consider; 0 for all.
@@ -88,8 +88,8 @@ def sample(logits: Logits, sampling: Sampling, position: int, history: Sequence[
 def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the tokens that pass top-k, top-p and min-p, and their probabilities.
 
-    The three filters run in this order, on the probabilities before the temperature. Tokens are sorted by falling score
-    (logit), equal scores by rising token. Without any filter, tokens are in rising order.
+    The three filters run in this order, on the probabilities before the temperature is applied. Tokens are sorted by
+    descending score (logit), and tokens of equal score by id. Without any filter, all tokens are sorted by id.
     """
     largest = float(scores.max())
 
@@ -118,7 +118,7 @@ def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], N
 
 
 def _largest(scores: Logits, count: int) -> NDArray[np.int64]:
-    """Return the indices of the `count` largest scores by falling score; equal scores are in order of index."""
+    """Return the indices of the `count` largest scores in descending order; equal scores are ordered by index."""
     if count < len(scores):
         # Take all scores above the `count`-th largest, then the first of the scores that equal it.
         bound = np.partition(scores, -count)[-count]

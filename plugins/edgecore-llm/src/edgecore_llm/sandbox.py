@@ -73,7 +73,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.used = self.steps = 0
 
     def step(self) -> bool:
-        """Return True. A template's call of this method counts as one step, because `call` counts all calls."""
+        """Return True. Templates call this method to count a step, because `call` counts all calls."""
         return True
 
     def text(self, value: Any) -> str:
@@ -126,7 +126,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call(context, called, *arguments, **named)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """Return `str.format` or `str.format_map` with size checks; Jinja calls this when a template accesses one."""
+        """Return `str.format` or `str.format_map` with size checks; Jinja calls this when a template reads either."""
         function = super().wrap_str_format(value)
         if function is None:
             return None
@@ -160,7 +160,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return bounded
 
     def _check(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Check the sizes of the arguments of a filter or a text method; the first is the filtered value or text."""
+        """Check the sizes of a filter's or text method's arguments; the first one is the filtered value or the text."""
         first, *rest = arguments
         values = [*rest, *named.values()]
         if name in _PADDING:
@@ -229,7 +229,7 @@ def _checked(value: Any) -> Any:
 
 
 def _check_arguments(uses: int, arguments: Any) -> None:
-    """Check the result size of a format string that uses each of its arguments at most `uses` times."""
+    """Check the size of the text that a format string can make if it uses each argument at most `uses` times."""
     _checked(arguments)
     if uses > 1:
         _check_length(uses * len(str(arguments)))

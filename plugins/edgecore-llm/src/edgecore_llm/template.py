@@ -107,8 +107,8 @@ class ChatTemplate:
         tokens: list[int] = []
         for index, part in enumerate(parts):
             is_text = index % 2 == 1
-            # The template's text between a message and the next special token continues the message: encode it without
-            # a space before it.
+            # The template's text after a message, up to the next special token, continues the message: encode it
+            # without a leading space.
             first = None if is_text else tokenizer.special_texts.search(part)
             cut = 0 if not is_text and not tokens else len(part) if first is None else first.start()
             if head := part[:cut]:
@@ -143,7 +143,7 @@ def open_template(tokenizer: Tokenizer, of_model: str | None = None) -> ChatTemp
 
 
 def _marked(value: Any, pattern: re.Pattern[str], opening: str, closing: str) -> Any:
-    """Put `opening` and `closing` around spellings of special tokens in a message; overlapping ones share a pair."""
+    """Put `opening` and `closing` around each special token's spelling in a message, or around overlapping ones."""
     if isinstance(value, Mapping):
         items = value.items()
         return {key: item if key == "role" else _marked(item, pattern, opening, closing) for key, item in items}

@@ -16,13 +16,13 @@ namespace edgecore::openvino {
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMaxRank = 8;
 
-// Kind of the model: kPortable is compiled when the file is loaded; kDevice was compiled for a device; kBare has no
-// header, so the model is the whole blob.
+// Kind of the model. kPortable: compiled when the file is loaded. kDevice: already compiled for a device. kBare: a
+// compiled model that is the whole blob, without a header.
 enum class Kind : uint32_t { kPortable = 0, kDevice = 1, kBare = 2 };
 
 // An input or output of the delegate.
 struct Argument {
-  uint8_t code, bits;  // the dtype: its DLPack code (EDGECORE_DL_*) and the bits of an element
+  uint8_t code, bits;  // the dtype: its DLPack code (EDGECORE_DL_*) and size in bits
   std::vector<int64_t> min_shape, max_shape;
 
   int32_t rank() const { return static_cast<int32_t>(min_shape.size()); }

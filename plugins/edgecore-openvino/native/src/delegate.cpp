@@ -32,7 +32,7 @@ using edgecore::backend::Host;
 using edgecore::backend::Memory;
 using edgecore::backend::Options;
 
-// An element type: OpenVINO's number for it, its DLPack code (EDGECORE_DL_*), and the bits of an element.
+// An element type: its number in OpenVINO, its DLPack code (EDGECORE_DL_*), and its size in bits.
 struct ElementType {
   uint32_t number;
   uint8_t code, bits;
@@ -58,7 +58,7 @@ std::vector<ov_property> to_ov(const Properties &properties) {
   return result;
 }
 
-// Returns the number of cores that this process may use, the maximum number of OpenVINO's threads.
+// Returns the number of cores that this process may use. OpenVINO gets at most this many threads.
 uint32_t core_count() {
 #ifdef __linux__
   cpu_set_t cores;  // std::thread::hardware_concurrency counts all cores of the machine, with glibc 2.35 and newer
@@ -78,14 +78,14 @@ Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data
   size_t tensor_bytes = 0;
   api().check(api().ov_tensor_get_byte_size(created, &tensor_bytes), EDGECORE_INTERNAL,
               "OpenVINO cannot tell the size of a tensor");
-  if (tensor_bytes != bytes) {  // fail: OpenVINO would access memory beyond the buffer
+  if (tensor_bytes != bytes) {  // otherwise OpenVINO would access memory beyond the buffer
     fail(EDGECORE_INTERNAL, "OpenVINO expects %zu bytes for a tensor, but the host has %llu", tensor_bytes,
          static_cast<unsigned long long>(bytes));
   }
   return tensor;
 }
 
-// Returns OpenVINO's port (input or output) of argument `index`: the first `inputs` arguments are the inputs.
+// Returns OpenVINO's port (input or output) for argument `index`. Inputs come first: there are `inputs` of them.
 Port port_of(const ov_compiled *compiled, size_t index, size_t inputs) {
   ov_port *port = nullptr;
   api().check(index < inputs ? api().ov_compiled_model_input_by_index(compiled, index, &port)
@@ -122,7 +122,8 @@ void check_device(ov_core *core, const std::string &device) {
   }
 }
 
-// Returns the content of a blob. A blob without a header is a compiled model, whose arguments Delegate reads later.
+// Returns the content of a blob. A blob without a header is a compiled model; Delegate later reads its arguments from
+// the model.
 Payload payload_of(const edgecore_delegate_info &info) {
   const edgecore_bytes blob = info.blob;
   const std::string_view bytes(reinterpret_cast<const char *>(blob.data), blob.size);
@@ -171,8 +172,8 @@ struct Driver {
     check_device(created, device);
     const std::vector<ov_property> list = to_ov(properties);
     if (!list.empty()) {
-      // OpenVINO's device AUTO passes the properties in a call of compile_model on to its devices. An imported model
-      // needs no such call, so set the properties for the device CPU itself.
+      // The device AUTO passes properties on to its devices only in compile_model. An imported model is not compiled,
+      // so set the properties of the device CPU directly.
       const std::string target = is_auto(device) ? "CPU" : device;
       api().check(api().ov_core_set_properties(created, target.c_str(), list.size(), list.data()),
                   EDGECORE_NOT_SUPPORTED,
@@ -337,7 +338,7 @@ struct Delegate {
     ov_core *core = shared.get();
     ov_compiled *created = nullptr;
     if (payload.kind == Kind::kPortable) {
-      const Model model = read_model(core);  // a new model, because output_shapes changes the shapes of model_
+      const Model model = read_model(core);  // not model_, whose shapes output_shapes changes
       const std::vector<ov_property> list = to_ov(properties);
       api().check(api().ov_core_compile_model_props(core, model.get(), payload.device.c_str(), list.size(), list.data(),
                                                     &created),
@@ -485,8 +486,8 @@ class Instance {
   Delegate::Executable profiled_;  // traced model; empty unless the method is traced and OpenVINO tells times of nodes
   Request request_;
   NodeTimes times_;
-  std::vector<uint32_t> types_;               // for each argument, OpenVINO's number of its element type
-  std::vector<std::vector<int64_t>> shapes_;  // for each argument, its shape in the last prepare
+  std::vector<uint32_t> types_;               // OpenVINO's number of each argument's element type
+  std::vector<std::vector<int64_t>> shapes_;  // each argument's shape in the last prepare
   std::vector<void *> bound_;                 // for each argument, the memory bound to the request, or null
   bool prepared_ = false;
 };

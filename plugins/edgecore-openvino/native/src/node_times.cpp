@@ -36,7 +36,7 @@ void NodeTimes::add(const ov_request *request) {
   ++runs_;
   if (nodes.size() == nodes_.size()) {
     for (size_t i = 0; i < nodes.size(); ++i) nodes[i].base = nodes_[i].base;
-  } else {  // first run, or other shapes, for which OpenVINO compiles other nodes
+  } else {  // first run, or new shapes: OpenVINO has compiled other nodes
     base_runs_ = runs_;
   }
   nodes_ = std::move(nodes);

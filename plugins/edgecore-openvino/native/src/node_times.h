@@ -2,7 +2,7 @@
 //
 // OpenVINO's CPU device keeps the mean time of each node over all runs so far, in whole microseconds. The first run is
 // often much slower than later ones, so a node's event has the mean of the runs after the first. Only the event of the
-// whole delegate has the time of the reported run itself.
+// whole delegate has the time of the run that is reported.
 #ifndef EDGECORE_OPENVINO_NODE_TIMES_H_
 #define EDGECORE_OPENVINO_NODE_TIMES_H_
 
@@ -34,7 +34,7 @@ class NodeTimes {
   struct Node {
     std::string type;  // such as Convolution
     int64_t number;
-    double mean, base;  // mean times in microseconds: of all runs, and of the excluded first runs
+    double mean, base;  // mean times in microseconds, of all runs and of the excluded first runs
   };
 
   std::vector<Node> nodes_;          // in execution order

@@ -41,7 +41,7 @@ struct ov_property {
   const void *value;  // a NUL-terminated string
 };
 struct ov_profiling_info {
-  int status;                   // status of a node: kExecuted, or another number if it did not run
+  int status;                   // kExecuted if the node ran, otherwise another number
   int64_t real_time, cpu_time;  // microseconds
   const char *node_name, *exec_type, *node_type;
 };
@@ -110,14 +110,14 @@ struct Api {
   const char *(*ov_get_last_err_msg)();
   std::string version;  // the build number of OpenVINO, such as 2026.4.1-22055-f47d2e1ff3a
 
-  // If the status of a call is not 0, throws edgecore::backend::Failure with `code`. The message consists of `what`
-  // (the failed action) and OpenVINO's own message.
+  // If the status of a call is not 0, throws edgecore::backend::Failure with `code`. The message names the failed
+  // action, `what`, and includes OpenVINO's own message.
   void check(int status, int32_t code, const char *what) const;
 };
 
-// Opens OpenVINO's C library at an absolute path, once per process. Throws edgecore::backend::Failure with the command
-// that installs OpenVINO if the path is empty, or if the library is not OpenVINO 2026.4 or a later release of 2026; and
-// also if another path was opened before. Thread-safe.
+// Opens OpenVINO's C library at an absolute path, once per process. Throws edgecore::backend::Failure if another path
+// was opened before. Also throws it, with the command that installs OpenVINO, if the path is empty, or if the library
+// is not OpenVINO 2026.4 or a later release of 2026. Thread-safe.
 void open_library(std::string_view path);
 
 // Returns the functions of the library that open_library has opened.

@@ -81,7 +81,7 @@ def run_step(step: Step, folder: Path, stop: threading.Event | None = None, plac
         step: The step.
         folder: Folder for the files that a build makes, or with the file to measure.
         stop: Cancels the process when it is set.
-        place: Current folder of the process; by default the current folder of this process.
+        place: Current folder of the new process; by default the current folder of this process.
     """
     start = time.perf_counter()
     done = run_command(

@@ -86,7 +86,7 @@ def _check_packages(step: Step, wanted: list[str]) -> None:
 
 
 def _has(place: Path, files: dict[str, tuple[str, str]]) -> bool:
-    """Return True if this node has all `files` with equal content below `place`, for example on a shared disk."""
+    """Return True if this node already has all `files`, unchanged, below `place`, for example on a shared disk."""
     return all(file_digest(place / name) == digest for name, (_, digest) in files.items())
 
 
@@ -116,7 +116,7 @@ class Driver:
         self.nodes = {"cores": cores, "timing": len(measuring), "processors": processors}
 
     def ask(self, answered: threading.Event) -> None:
-        """Read the resources of the nodes again, and set the event `answered`, because the cluster has answered."""
+        """Read the resources of the nodes again; set the event `answered` when the cluster has replied."""
         self.find_nodes()
         answered.set()
 

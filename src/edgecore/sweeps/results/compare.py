@@ -26,7 +26,7 @@ _QUALITIES = (
 
 @dataclass(frozen=True)
 class Change:
-    """A difference between two sweeps in one cell: a model, backend, recipe, runtime and number of threads.
+    """A difference between two sweeps in one cell, that is, one model, backend, recipe, runtime and number of threads.
 
     Attributes:
         cell: Name of the cell.
@@ -42,7 +42,7 @@ class Change:
 
 
 def compare_sweeps(old: Sequence[CellResult], new: Sequence[CellResult]) -> list[Change]:
-    """Compare the cells of two sweeps by name.
+    """Compare the cells that have the same name in two sweeps.
 
     A difference counts if it exceeds 1 % of bytes or cycles, 10 % of a time, 0.001 in an accuracy or in the delegated
     share, or 1 dB in an SQNR.

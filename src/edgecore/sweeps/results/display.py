@@ -76,7 +76,7 @@ class Display:
         self.console.print(Text(printable(text)), soft_wrap=True)
 
     def _time_left(self) -> str:
-        """Return the time left: by the steps that are done, before the first one by earlier results."""
+        """Estimate the time left from the steps that are done; before the first is done, from earlier results."""
         passed = time.monotonic() - self.since
         if self.done:
             return f", about {duration(passed / self.done * self.left)}"

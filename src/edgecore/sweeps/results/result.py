@@ -105,7 +105,7 @@ class SweepResult:
 
     @property
     def ok(self) -> bool:
-        """True if no cell is `wrong` or `failed`."""
+        """True if no cell has the status `wrong` or `failed`."""
         return all(row.status in GOOD for row in self.rows)
 
     def __str__(self) -> str:

@@ -98,7 +98,7 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
 
 
 def _mask(node: Node, constants: Constants) -> Node | None:
-    """Return a node's attention mask if it is computed, has width 1 or hides a row: then `masked` must rewrite it."""
+    """Return an attention node's mask if `masked` must rewrite it: if it is computed, has width 1 or hides a row."""
     mask = argument(node, "attn_mask") if node.target is _ATTENTION else None
     if not isinstance(mask, Node):
         return None
@@ -113,7 +113,7 @@ def _names_of_scores(program: ExportedProgram) -> set[str]:
 
 
 def _in_range(value: Any, limit: float) -> Any:
-    """Clamp a number, or elements of a tensor, to +-LARGEST_SCORE if finite and of magnitude >= `limit`."""
+    """Clamp a number, or each element of a tensor, to +-LARGEST_SCORE if `limit` <= its magnitude < infinity."""
     if isinstance(value, float):
         return math.copysign(LARGEST_SCORE, value) if limit <= abs(value) < math.inf else value
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
@@ -125,7 +125,7 @@ def _in_range(value: Any, limit: float) -> Any:
 def _rewritten(
     graph: Graph, target: Any, args: tuple[Any, ...], is_constant: Callable[[Any], bool]
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Return the operator and arguments that replace an fx node for coremltools; add further nodes that they need."""
+    """Return the operator and arguments that replace an fx node for coremltools; insert the nodes that they need."""
     # coremltools misreads a squeeze of several dims as a permutation of dims, so write one squeeze for each dim.
     if target is aten.squeeze_copy.dims:
         value, dims = args
@@ -142,8 +142,8 @@ def _rewritten(
     if (weight := stored(target, args, is_constant)) is not None:
         return weight
     if target is aten.convolution.default and _is_variable(bias := args[2], is_constant):
-        # Add a computed bias by a separate `add`: coremltools supports it only from iOS 17 on, and never when
-        # transposed.
+        # Add a computed bias by a separate `add`: coremltools converts such a bias only from iOS 17 on, and never for a
+        # transposed convolution.
         result = _added(graph, target, (*args[:2], None, *args[3:]))
         shape = [1, -1, *[1] * (result.meta["val"].dim() - 2)]
         return aten.add.Tensor, (result, _added(graph, aten.view.default, (bias, shape)))
@@ -176,7 +176,7 @@ def _added(graph: Graph, target: Any, args: tuple[Any, ...], **kwargs: Any) -> N
 
 
 def _with_defaults(target: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the arguments of an fx node, with the default values that coremltools' converter does not know."""
+    """Return the arguments of an fx node; add defaults of PyTorch that coremltools' converter does not know."""
     if target is aten.max_pool2d.default and (len(args) < 3 or not args[2]):
         return (*args[:2], args[1], *args[3:])  # PyTorch's default stride of a pooling is its kernel size
     if target is aten.elu.default and len(args) == 1:

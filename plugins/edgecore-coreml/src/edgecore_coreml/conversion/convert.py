@@ -74,7 +74,7 @@ def _convert(program: ExportedProgram, options: CoreMLOptions, target: str, pale
     passes = ct.PassPipeline()
     if any(node.target in _ROUNDING for node in program.graph.nodes):
         passes.remove_passes({"common::divide_to_multiply"})
-    if palettes:  # insert it first, because other passes change weights
+    if palettes:  # insert the pass first, because other passes change weights
         passes.insert_pass(0, PASS)
         passes.set_options(PASS, {"config": palette_config(palettes)})
     model = ct.convert(
@@ -111,7 +111,7 @@ def contents(model: Any) -> tuple[bytes, bytes]:
 
 
 def _states(program: ExportedProgram, names: Sequence[str]) -> tuple[State, ...]:
-    """Pair each mutable buffer of a partition with the name of its state in the Core ML model.
+    """Return each mutable buffer of a partition with the name of its state in the Core ML model.
 
     Raises:
         CompileError: coremltools made no state for a buffer.

@@ -38,7 +38,7 @@ def _register_replacements() -> None:
         lstm(context, scripted)
         context.add(tuple(context[name] for name in scripted.outputs), node.name)
 
-    # coremltools needs one dtype for tensor and values of index_put, but assumes float32 for a float16 state.
+    # coremltools requires that tensor and values of index_put have one dtype, but takes a float16 state for float32.
     @register_torch_op(torch_alias=["index_put"], override=True)  # type: ignore[untyped-decorator]
     def _index_put(context: Any, node: Any) -> None:
         x, values = (context[node.inputs[place]] for place in (0, 2))
@@ -63,7 +63,7 @@ def _register_weights() -> None:
         return values.astype(types.nptype_from_builtin(types.string_to_builtin(name)))
 
     def named(node: Any) -> str:
-        """Name the stored weight of a node after the constant with its integers or indices, followed by SUFFIX."""
+        """Name a node's stored weight: the name of the constant that has its integers or indices, then SUFFIX."""
         return f"{node.inputs[0]}{SUFFIX}"
 
     @register_torch_op(torch_alias=[channel_weight.__name__])  # type: ignore[untyped-decorator]

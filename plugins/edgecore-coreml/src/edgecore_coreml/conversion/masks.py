@@ -1,7 +1,8 @@
 """Masked attention for coremltools: rows without a visible key become zeros, as in PyTorch.
 
-Without the functions of this module, Core ML computes 0 / 0 in a row without a visible key, or ignores the row's mask:
-coremltools adds -30,000 to hidden scores, and softmax ignores a number that all scores share.
+Without the functions of this module, Core ML computes 0 / 0 in a row without a visible key, or ignores the row's mask.
+The latter happens because coremltools adds -30,000 to hidden scores, and adding the same number to all scores does not
+change their softmax.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def without_hidden_rows(attention: torch.Tensor, mask: torch.Tensor) -> torch.Te
 def masked(
     add: Callable[..., Node], attention: tuple[Any, ...], options: dict[str, Any], mask: Node, *, in_half: bool
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Return the target and arguments that replace a call of masked attention, so that rows without visible keys are 0.
+    """Return the target and arguments that replace a masked attention; rows without visible keys then become 0.
 
     Args:
         add: Function (target, arguments, keywords) that adds a node before the call and returns it.

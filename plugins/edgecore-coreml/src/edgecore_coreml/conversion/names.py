@@ -38,7 +38,7 @@ def names_by_precision(program: ExportedProgram, weights: Sequence[StoredWeight]
 
 
 def _names(program: ExportedProgram) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the names of a partition's weights twice: by placeholder, and by the fx node that reads the weight.
+    """Return two maps to the names of a partition's weights: from placeholders, and from the fx nodes that read them.
 
     `convert_pt2e` drops the names of quantized weights. A weight without a name is named after the layer that reads it.
     """

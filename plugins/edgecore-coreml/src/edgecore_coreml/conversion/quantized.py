@@ -1,7 +1,8 @@
 """Convert calls that dequantize constants to weights that Core ML stores in 1 to 8 bits.
 
-coremltools' converters support zero points only in the dtype of the integers, and scales per block only for matrices.
-So a call that dequantizes a constant becomes a call of a function of this module, which `converters.py` converts.
+coremltools' converters require that zero points have the dtype of the integers, and support scales per block only for
+matrices. So a call that dequantizes a constant becomes a call of a function of this module, which `converters.py`
+converts.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def table_weight(indices: torch.Tensor, tables: torch.Tensor) -> torch.Tensor:
 
     Args:
         indices: Integers [d0, d1, ...].
-        tables: Floating point [t0, t1, ..., 2**bits, 1]; t0 divides d0, and each table is used for d0 / t0 indices of
-            dim 0.
+        tables: Floating point [t0, t1, ..., 2**bits, 1]; t0 divides d0, and d0 / t0 adjacent indices of dim 0 share a
+            table; likewise for other dims.
     """
     groups = [torch.arange(size) // (size // count) for size, count in zip(indices.shape, tables.shape, strict=False)]
     return tables[(*torch.meshgrid(*groups, indexing="ij"), indices.long())].squeeze(-1).float()
@@ -116,7 +117,7 @@ def stored(
 
 
 def is_stored(query: NodeQuery, value: Any) -> bool:
-    """Return True if the model stores a value: if it is a constant, a quantized weight, or a weight's reshaped form."""
+    """Return True if the model stores a value: a constant, a quantized weight, or a reshaped weight."""
     if not isinstance(value, Node) or query.is_constant(value):
         return isinstance(value, Node)
     source = value.args[0] if value.target in VIEWS else value
@@ -192,7 +193,7 @@ def _bits(low: int, high: int) -> int:
 
 
 def _fits(matrix: Sequence[int], blocks: int, shape: Sequence[int]) -> bool:
-    """Return True if blocks of matrix rows stay blocks of the second dim when the matrix is reshaped to `shape`."""
+    """Return True if reshaping a matrix to `shape` turns each block of a row into a block of the second dim."""
     rows, width = matrix
     is_same = len(shape) > 1 and shape[0] == rows and math.prod(shape[1:]) == width
     return is_same and (width // blocks) % math.prod(shape[2:]) == 0
@@ -204,6 +205,6 @@ def _is_weight(query: NodeQuery) -> bool:
 
 
 def _before_cast(node: Node) -> Node:
-    """Return the argument of a dtype cast, such as of table indices to int32; return another node unchanged."""
+    """Return the argument of a dtype cast, such as a cast of table indices to int32; return other nodes unchanged."""
     source = node.args[0] if node.target in (aten.to.dtype, aten._to_copy.default) else node
     return source if isinstance(source, Node) else node

@@ -1,7 +1,7 @@
 """List the PyTorch operators for which coremltools has converters.
 
-Importing coremltools takes seconds and prints to the terminal, so a child process lists them, and a cache file keeps
-the list for each version of coremltools.
+Importing coremltools takes seconds and prints to the terminal. So a child process lists the operators, and a cache file
+keeps the list for each version of coremltools.
 """
 
 from __future__ import annotations

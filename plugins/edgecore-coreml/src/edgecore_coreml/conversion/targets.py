@@ -17,7 +17,7 @@ from edgecore_coreml.weights.palettes import Palette
 _GROUPED_SHAPES = "iOS18"  # the first iOS version that allows enumerated shapes of several inputs
 _STATES = "iOS18"  # the first iOS version with states
 _HALF = "iOS16"  # the first iOS version that allows float16 inputs and outputs
-_VARIABLE = "iOS17"  # the first iOS version with transposed convolutions of computed weights
+_VARIABLE = "iOS17"  # the first iOS version whose transposed convolutions accept computed weights
 _ORDER = {target: index for index, target in enumerate(TARGETS)}
 
 

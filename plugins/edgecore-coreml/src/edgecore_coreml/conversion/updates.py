@@ -1,7 +1,7 @@
 """Rewrite calls that read or write parts of a tensor, such as a key-value cache, into calls that coremltools converts.
 
-coremltools converts only index tensors of one element, treats negative indices wrongly, and does not clamp the limits
-of slices, not even a limit beyond 32 bits.
+coremltools converts only index tensors of one element, and treats negative indices wrongly. It does not clamp the
+limits of slices, which may be beyond 32 bits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Call = tuple[Any, tuple[Any, ...]]
 
 
 def indexed_dim(query: NodeQuery) -> str | None:
-    """Return why an `index` or `index_put` is unsupported, or None: it needs just one index, of a dim of known size."""
+    """Return why an `index` or `index_put` is unsupported, or None. It must index just one dim, of known size."""
     tensors = [(dim, index) for dim, index in enumerate(query.argument("indices")) if index is not None]
     if len(tensors) != 1:
         return f"it has {len(tensors)} indices"
@@ -56,7 +56,7 @@ def has_fixed_slice(query: NodeQuery) -> str | None:
 
 
 def copies_to_known_shape(query: NodeQuery) -> str | None:
-    """Return why Core ML does not support a `copy`, or None if it does: the shape to broadcast to must be known."""
+    """Return why Core ML does not support a `copy`, or None. The shape to which it broadcasts must be known."""
     target, source = (query.argument(name).meta["val"].shape for name in ("self", "src"))
     is_static = all(isinstance(size, int) for size in target)
     return None if is_static or target == source else "it broadcasts to a dynamic shape"

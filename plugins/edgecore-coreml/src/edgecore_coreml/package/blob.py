@@ -139,7 +139,8 @@ def _append(name: str, content: Any, contents: list[bytes], nodes: list[dict[str
     """Append the node and bytes of a file; for a folder, append its entries, then its node.
 
     Returns:
-        The offset of the end of its bytes, which begin at `start`. The last node is the file or folder.
+        The offset at which the bytes of the file or folder end; they begin at `start`. The last of `nodes` is the file
+        or folder itself.
     """
     children, end = dict[str, int](), start
     region = {"offset": 0, "size": 0}
@@ -160,7 +161,8 @@ def _nodes(blob: bytes | memoryview) -> tuple[Sequence[Any], memoryview]:
     """Return the nodes of a blob's file tree, and the bytes of the files, which precede the tree."""
     end = bytes(blob[-_MAX_TEXT:])[::-1]
     try:
-        # To find the end of the JSON text before the files' bytes, decode all as Latin-1, which accepts any bytes.
+        # Where the JSON text ends is not known yet, and any bytes may follow it: decode as Latin-1, which accepts all
+        # bytes.
         _, size = json.JSONDecoder().raw_decode(end.decode("latin-1"))
         tree = parse(end[:size])
     except (ValueError, RecursionError):

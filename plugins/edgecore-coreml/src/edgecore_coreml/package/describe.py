@@ -93,7 +93,7 @@ def _metadata_of_core_ml(package: Package) -> dict[str, Any]:
 
 
 def _types_of_core_ml(schema: Any) -> dict[str, str]:
-    """Return the text of dtype and shape for each name in Apple's list of inputs or outputs; skip unexpected items."""
+    """Map each name in Apple's list of inputs or outputs to its dtype and shape as text; skip unexpected items."""
     types = {}
     for item in schema if isinstance(schema, list) else ():
         if isinstance(item, dict) and {"name", "dataType", "shape"} <= item.keys():

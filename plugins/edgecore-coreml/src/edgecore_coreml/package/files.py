@@ -67,7 +67,7 @@ class Package:
 
 
 def pack(package: Package) -> bytes:
-    """Return the blob of a model. The model's identifier, a hash, is the key in a device's cache of compiled models."""
+    """Return the blob of a model. A device caches the compiled model under the model's identifier, a hash."""
     identifier = identify(package.specification, package.weights)
     return _folder(package.specification, package.weights, _arguments(package) | {"identifier": identifier})
 

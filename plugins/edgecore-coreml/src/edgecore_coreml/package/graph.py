@@ -14,7 +14,7 @@ _CONSTANTS = ("const", "constexpr_")
 
 
 def graph_of(package: Package) -> BlobGraph:
-    """Return the graph of the function that a blob calls: its operators, and those constants that are outputs.
+    """Return the graph of the function that a blob calls: its operators, and any constant that is an output.
 
     The key of an operator is the name of its first result.
 

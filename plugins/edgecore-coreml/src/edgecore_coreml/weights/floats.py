@@ -80,7 +80,7 @@ def readers_of_weights(
 
 
 def store(constants: Constants, weight: Node, readers: Sequence[Node], values: torch.Tensor, suffix: str) -> None:
-    """Replace a weight for `readers`; if other nodes read it, too, add the new one under its name plus `suffix`."""
+    """Replace a weight for `readers`. If other nodes also read it, add the new weight under the name plus `suffix`."""
     if set(weight.users) <= set(readers):
         constants.set(weight, values)
         return

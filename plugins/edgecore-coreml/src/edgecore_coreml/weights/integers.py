@@ -1,7 +1,7 @@
 """Quantize weights to integers for the recipes `int8-weights` and `int4-weights`.
 
-In the exported program, calls that dequantize integers replace the weights. So the program, run in PyTorch, computes
-what the `.pte` computes.
+In the exported program, calls that dequantize integers replace the weights. So in PyTorch the program computes the same
+as the `.pte`.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def _is_depthwise(node: Node) -> bool:
 def _elements(shape: torch.Size, group: int) -> int | None:
     """Return the number of elements of a weight's row (index of dim 0) that share a scale; None for a whole row.
 
-    A block consists of all elements at some adjacent indices of dim 1. Its size is the smallest that is >= `group` and
-    divides the row, because all blocks must have equal sizes.
+    A block consists of all elements at some adjacent indices of dim 1. The smallest size >= `group` that divides the
+    row is used, because all blocks must have equal sizes.
     """
     inner = math.prod(shape[2:])
     counts = [count for count in range(1, shape[1]) if shape[1] % count == 0 and count * inner >= group]
@@ -126,7 +126,7 @@ def _rounded(rows: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Tenso
 
 
 def _best_scales(rows: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return each row's scale [rows, 1]: the candidate with the least squared error; some clip large values."""
+    """Return each row's scale [rows, 1]: the candidate with the least squared error, even if it clips large values."""
     magnitude = rows.abs().amax(1, keepdim=True).clamp(min=SMALLEST_SCALE)
     smallest, best = torch.full_like(magnitude, torch.inf), magnitude
     for step in _STEPS[bits]:

@@ -51,7 +51,7 @@ class Palette:
         return "iOS18" if self.group or self.bits == 3 else "iOS16"
 
     def of(self, rows: int) -> Palette:
-        """Return the palette for a weight of `rows` rows: with one table for all if `group` does not divide `rows`."""
+        """Return the palette for a weight of `rows` rows. If `group` does not divide `rows`, all rows share a table."""
         is_grouped = self.group and rows % self.group == 0 and rows != self.group
         return self if is_grouped else replace(self, group=0)
 
@@ -88,7 +88,7 @@ def _is_weight(val: torch.Tensor) -> bool:
 def _nearest(weight: torch.Tensor, palette: Palette) -> torch.Tensor:
     """Replace each element of a weight by the nearest of the values that k-means finds for the element's table.
 
-    K-means runs in one thread, so that its sums do not depend on the scheduling of threads.
+    K-means runs in one thread, so that the order of its sums is fixed.
     """
     import sklearn.cluster  # noqa: F401 - threadpool_limits only limits loaded libraries
     from threadpoolctl import threadpool_limits

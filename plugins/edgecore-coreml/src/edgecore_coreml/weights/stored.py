@@ -13,7 +13,7 @@ _SUFFIXES = re.compile(r"(_palettized|_quantized|_fused|_to_fp16|_cast_fp16|_deq
 
 @dataclass(frozen=True)
 class StoredWeight:
-    """A weight of an ML program: its name, the outputs of the operators that read it, and its precision."""
+    """A weight of an ML program, with its precision, and the outputs of the operators that read it."""
 
     name: str
     readers: Sequence[str]

@@ -1,9 +1,8 @@
 """Compile TOSA graphs with Arm's compiler Vela, through its Python module `ethosu.regor` or its command line.
 
 The module takes the graph, the configuration file and the options as arguments, and starts ten times faster than the
-command line. But its interface is not documented and may change. If the interface has changed, or if a flag only exists
-on the command line, `compile_tosa` runs the command line. Module and command line run in a separate process and give
-equal bytes.
+command line. But its interface is not documented and may change. If it has changed, or if a flag exists only on the
+command line, `compile_tosa` runs the command line. Both run in a separate process and give the same bytes.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class VelaReport:
         multiplications: Number of multiply-accumulate operations.
         npu_operators: Number of operations of the NPU.
         encoded_weights: Size of the encoded weights in bytes.
-        memories: Vela's name of a memory -> its use. Weights in SRAM count as `OnChipFlash`, as in Vela's reports.
+        memories: Vela's name of a memory -> its use. Like Vela's reports, it lists weights in SRAM as `OnChipFlash`.
         operators: Number of an operator in the TOSA file -> its estimates.
     """
 
@@ -262,7 +261,7 @@ def _check_operators(on_cpu: int, options: EthosUOptions) -> None:
 
 
 def _refused(message: str, options: EthosUOptions) -> CompileError:
-    """Convert Vela's message to an error: join its lines, which are titles such as `Const:` and reasons after `-`."""
+    """Convert Vela's message to an error: join its lines (titles such as `Const:`, and reasons after a `-`)."""
     entries: list[str] = []
     for line in message.removeprefix("Compilation failed: ").splitlines():
         reason = line.strip().removeprefix("- ")

@@ -39,7 +39,7 @@ class Layer:
 
     Attributes:
         operator: Key of the operator in the delegate's debug handles, such as `CONV2D t37`.
-        node: The model's node from which the operator was made, with the line in the model's source.
+        node: The node of the model from which the operator was made, and the node's line in the model's source.
         estimate: Vela's estimates, including those for operators that Vela fuses into this operator.
     """
 

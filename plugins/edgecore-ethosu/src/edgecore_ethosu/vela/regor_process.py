@@ -64,7 +64,7 @@ def _tensor(tensor: Any) -> tuple[tuple[int, ...], int, int, int]:
 
 
 def main() -> None:
-    """Compile the graph of the pickled arguments on stdin, and pickle the result to stdout; send logs to stderr."""
+    """Unpickle arguments from stdin, compile their graph, and pickle the result to stdout; send logs to stderr."""
     with os.fdopen(os.dup(1), "wb") as output:
         os.dup2(2, 1)
         pickle.dump(compile_graph(*pickle.load(sys.stdin.buffer)), output)

@@ -94,7 +94,7 @@ class Configuration:
 def config_path(config_ini: str) -> Path | None:
     """Return the path of a Vela configuration file; None for a file of Vela's package if Vela is not installed.
 
-    As for the command `vela`, a path of one folder and a file, such as `Arm/vela.ini`, means a file of Vela's package.
+    Like the command `vela`, take a path with exactly one folder, such as `Arm/vela.ini`, for a file of Vela's package.
     """
     path = Path(config_ini).expanduser()
     if path.is_absolute() or config_ini.startswith(".") or len(path.parts) != len(Path(DEFAULT_CONFIG).parts):

@@ -51,7 +51,8 @@ void AddedTokens::split(const std::string &text, bool specials, std::vector<Text
   if (done < text.size()) parts.push_back({{done, text.size()}, -1});
 }
 
-// Returns the longest added token at offset `place` of the text, and its length in `size`; or NULL, with `size` 1.
+// Returns the longest added token at offset `place` of the text, and sets `size` to its length. If there is none,
+// returns NULL and sets `size` to 1.
 const AddedToken *AddedTokens::find(const std::string &text, size_t place, size_t &size) const {
   for (const size_t length : lengths_[static_cast<uint8_t>(text[place])]) {
     if (length > text.size() - place) continue;

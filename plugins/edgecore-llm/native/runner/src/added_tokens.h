@@ -32,8 +32,8 @@ class AddedTokens {
   // Adds a token with the spelling `spelling`, which is not empty.
   void add(const AddedToken &token, const std::string &spelling);
 
-  // Divides a text into added tokens and texts between them, without empty ones. The leftmost token is found first; of
-  // tokens with the same start, the longest. Special tokens are treated as text unless `specials` is true.
+  // Divides a text into added tokens and the non-empty texts between them. If tokens overlap, the leftmost one is used;
+  // of several with the same start, the longest one. Special tokens are treated as text unless `specials` is true.
   void split(const std::string &text, bool specials, std::vector<TextPart> &parts) const;
 
  private:
@@ -41,7 +41,7 @@ class AddedTokens {
 
   std::vector<AddedToken> tokens_;
   ByteTable spellings_;                             // maps the spelling of a token to its index in tokens_
-  std::array<std::vector<size_t>, 256> lengths_{};  // [b]: lengths of the spellings that start with byte b, descending
+  std::array<std::vector<size_t>, 256> lengths_{};  // by first byte: the lengths of spellings, in descending order
 };
 
 }  // namespace edgecore::llm

@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kFirstSlots = 1024;  // a power of two
 
-// Returns the size of a hash table for `count` keys, a power of two: at most half of the slots are used.
+// Returns the number of slots of a hash table for `count` keys: a power of two, at least twice `count`.
 size_t slots_for(size_t count) {
   size_t slots = kFirstSlots;
   while (slots < 2 * count) slots *= 2;

@@ -33,7 +33,8 @@ class ByteTable {
   size_t count_ = 0;
 };
 
-// The token into which two adjacent tokens merge, and the priority of the merge: the smallest order comes first.
+// The token into which two adjacent tokens merge, and the merge's place in the order of merges: the smallest `order`
+// comes first.
 struct Merge {
   double order = 0;
   int32_t token = -1;  // none

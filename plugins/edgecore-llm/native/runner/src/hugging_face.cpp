@@ -61,7 +61,7 @@ void HuggingFaceTokenizer::append_piece(const std::string &piece, std::vector<in
     }
   }
   std::vector<Symbol> symbols;
-  size_t unknown = 0;  // bytes since the last symbol in `symbols`, of characters without a token
+  size_t unknown = 0;  // bytes of characters without a token, after the last symbol in `symbols`
   const auto add_unknown = [&] {
     if (unknown > 0) symbols.push_back({unknown, unknown_id_});
     unknown = 0;

@@ -1,5 +1,5 @@
-// tokenizer.json of Hugging Face with byte-pair encoding: of bytes (GPT-2, Llama 3, Qwen), or of characters with `▁`
-// for spaces (Llama 2, Gemma).
+// Hugging Face's tokenizer.json with byte-pair encoding. The encoding merges either bytes (GPT-2, Llama 3, Qwen), or
+// characters, with `▁` for spaces (Llama 2, Gemma).
 #ifndef EDGECORE_LLM_HUGGING_FACE_H_
 #define EDGECORE_LLM_HUGGING_FACE_H_
 
@@ -20,8 +20,8 @@ class HuggingFaceTokenizer final : public Tokenizer, private MergeRules {
   // Reads the text of a tokenizer.json. `path` is for error messages. Errors: INVALID_EXTERNAL_DATA, NOT_SUPPORTED.
   Status read(const std::string &content, const std::string &path, Error &error);
 
-  // Sets the tokens that begin and end a text from the contents of tokenizer_config.json and generation_config.json,
-  // which may be empty. `folder` is for error messages. Errors: INVALID_EXTERNAL_DATA.
+  // Reads which tokens begin and end a text. The arguments are the contents of tokenizer_config.json and
+  // generation_config.json, which may be empty. `folder` is for error messages. Errors: INVALID_EXTERNAL_DATA.
   Status read_settings(const std::string &config, const std::string &generation, const std::string &folder,
                        Error &error);
 

@@ -25,14 +25,14 @@ inline bool find_bool(const nlohmann::json &json, const char *key, bool otherwis
   return found != nullptr && found->is_boolean() ? found->get<bool>() : otherwise;
 }
 
-// Returns the value if it is an int32 from 0 on, otherwise -1.
+// Returns the value if it is a non-negative int32, otherwise -1.
 inline int32_t token_of(const nlohmann::json &json) {
   if (!json.is_number_integer()) return -1;
   const auto value = json.get<int64_t>();
   return value < 0 || value > INT32_MAX ? -1 : static_cast<int32_t>(value);
 }
 
-// Returns the kind of a step: the string under "type", or an empty string.
+// Returns a step's kind, the string under "type"; an empty string if there is none.
 inline std::string kind_of(const nlohmann::json &json) {
   const std::string *found = find_text(json, "type");
   return found == nullptr ? std::string() : *found;

@@ -15,7 +15,7 @@ struct Link {
 struct Offer {
   double order;
   size_t left, right;
-  size_t size;  // size of both symbols in bytes; if the sum differs later, one of them has been merged since
+  size_t size;  // size of both symbols together; if it differs later, one of them has been merged since
   int32_t token;
 
   bool operator<(const Offer &other) const {  // inverted, so that the queue's top is the merge with the smallest order

@@ -8,7 +8,7 @@
 
 namespace edgecore::llm {
 
-// A part of a text and its token, which may merge with a neighbour; -1: never merges.
+// A part of a text with its token. The token is -1 if the part never merges with a neighbour.
 struct Symbol {
   size_t size = 0;  // in bytes
   int32_t token = -1;

@@ -114,7 +114,8 @@ class Reader {
     return false;
   }
 
-  // Reads the object at the current place; `read(key)` reads the value of a key. Returns false for invalid JSON.
+  // Reads the object at the current place. Calls `read(key)` for each key, which reads the key's value. Returns false
+  // for invalid JSON.
   template <typename Read>
   bool read_members(const Read &read) {
     return read_list('{', '}', [&] {

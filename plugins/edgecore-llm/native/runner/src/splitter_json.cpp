@@ -55,7 +55,7 @@ Status read_split(const Json &json, Splitting &step, Error &error) {
 
 void read_metaspace(const Json &json, Splitting &step) {
   const std::string *scheme = find_text(json, "prepend_scheme"), *mark = find_text(json, "replacement");
-  const bool prepends = find_bool(json, "add_prefix_space", true);  // key of older files
+  const bool prepends = find_bool(json, "add_prefix_space", true);  // older files have this key
   step.mark = mark == nullptr ? "\u2581" : *mark;
   step.replaces_spaces = true;
   step.prefix = Splitting::Prefix::kAlways;

@@ -27,7 +27,7 @@ class TiktokenTokenizer final : public Tokenizer, private MergeRules {
   void append_piece(StringView piece, std::vector<int32_t> &tokens) const;
   Status read_ranks(const std::string &content, const std::string &path, Error &error);
 
-  std::vector<std::string> bytes_;  // the bytes of each rank's token, then the names of the special tokens
+  std::vector<std::string> bytes_;  // by id: the bytes of ranked tokens, then the names of special tokens
   size_t rank_count_ = 0;
   ByteTable ranks_;
   AddedTokens specials_;

@@ -27,7 +27,8 @@ void decompose(uint32_t code, std::vector<int32_t> &codes) {
   }
 }
 
-// Composes `count` code points in canonical order where composed characters exist, and appends them to `text`.
+// Appends `count` code points, which are in canonical order, to `text`. Composes them where a composed character
+// exists.
 void compose(int32_t *codes, std::ptrdiff_t count, std::string &text) {
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
   const utf8proc_ssize_t left = utf8proc_normalize_utf32(codes, count, options);
@@ -68,8 +69,8 @@ std::string composed(const std::string &text) {
   for (size_t place = 0; place < text.size(); place += utf8_size(text[place])) {
     decompose(utf8_code(text.data() + place), codes);
   }
-  // Sort each run of combining characters, which stand between characters of combining class 0, by class. utf8proc_map
-  // is not used, because it takes quadratic time (2.8.0: 6 s for 80 kB of marks).
+  // Sort each run of combining characters by class. Characters of combining class 0 separate the runs. utf8proc_map is
+  // not used, because it takes quadratic time (2.8.0: 6 s for 80 kB of marks).
   for (size_t begin = 0; begin < codes.size();) {
     size_t end = begin + 1;
     while (end < codes.size() && combining_class(codes[end]) != 0) ++end;

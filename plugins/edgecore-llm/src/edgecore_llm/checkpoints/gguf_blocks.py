@@ -1,4 +1,4 @@
-"""The supported block types of GGUF (formats of its quantized values), and their decoding by the package gguf."""
+"""List the supported block types of GGUF (its formats of quantized values), and decode them with the package gguf."""
 
 from __future__ import annotations
 

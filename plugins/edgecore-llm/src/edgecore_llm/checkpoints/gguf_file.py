@@ -133,7 +133,7 @@ class GgufFile:
         return GgufTensor(name, shape, block, offset, prod(shape) // block.size * block.nbytes)
 
     def _placed(self, tensors: list[GgufTensor]) -> list[GgufTensor]:
-        """Check the tensors' offsets, and return the tensors with offsets from the start of the file."""
+        """Check the tensors' offsets, and return the tensors with the offsets counted from the start of the file."""
         alignment = self.metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or not 1 <= alignment <= _MAX_ALIGNMENT:
             raise self._damaged(f"its alignment is {alignment!r}")

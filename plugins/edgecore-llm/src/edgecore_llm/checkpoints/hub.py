@@ -17,7 +17,7 @@ _FILES = ["*.json", "model*.safetensors", "*.jinja", "tokenizer.model"]
 
 
 def model_path(model: str | Path) -> Path:
-    """Return the path if it exists, else the cache folder of the Hub's model of that name; download it if necessary.
+    """Return the path if it exists; else the folder of the Hub's model of that name, downloading it if necessary.
 
     Raises:
         CheckpointError: The path does not exist, and neither the cache nor the Hub has a model of this name.
@@ -36,7 +36,7 @@ def model_path(model: str | Path) -> Path:
     for is_local in (True, False):
         try:
             folder = Path(snapshot_download(name, allow_patterns=_FILES, local_files_only=is_local))
-        except Exception as error:  # huggingface_hub also raises errors of its HTTP client
+        except Exception as error:  # huggingface_hub also raises exceptions of its HTTP client
             reason = error
             continue
         if not is_local or _is_complete(folder):

@@ -24,7 +24,7 @@ _PREFIXES = ("language_model.model.", "model.language_model.", "language_model."
 class HuggingFaceFolder:
     """A checkpoint in a folder with `config.json` and safetensors; tensors are read on demand.
 
-    The constructor checks that all files exist, and are complete by their headers and sizes.
+    The constructor checks that all files exist, and that each is as long as its header says.
 
     Raises:
         CheckpointError: A file is missing or damaged.

@@ -1,4 +1,4 @@
-"""Checkpoints in Meta's format: `params.json` and a `.pth` file, also as extended by ExecuTorch."""
+"""Checkpoints in Meta's format (`params.json` and a `.pth` file), including ExecuTorch's extensions of it."""
 
 from __future__ import annotations
 
@@ -127,16 +127,16 @@ class MetaCheckpoint:
         return QuantizedMatrix(values, repeated, 4 if bits == 4 else 8)
 
     def _rows(self, name: str, source: str, start: int, stop: int | None) -> Tensor:
-        """Return rows of tensor `source` (a matrix, its scales or bias), in Hugging Face's order of matrix `name`."""
+        """Return rows of tensor `source` (a matrix, its scales or bias), ordered as in Hugging Face's matrix `name`."""
         projection = re.search(r"self_attn\.([qk])_proj\.", name)
-        is_first = ".adaptor.A." in name  # the rows of a LoRA matrix A are ranks, not outputs, so their order stays
+        is_first = ".adaptor.A." in name  # keep the order of rows in a LoRA matrix A: they are not outputs
         if projection is None or is_first or self.params.get("use_hf_rope", False):
             return self._tensors[source][start:stop]
         heads = self.config.heads if projection[1] == "q" else self.config.kv_heads
         return self._tensors[source][torch.from_numpy(interleaved_rows(heads, self.config.head_dim))[start:stop]]
 
     def _precision(self) -> Precision | None:
-        """Check that the tensors of a quantized checkpoint are consistent; return its bits and group size, or None."""
+        """Check that the tensors of a quantized checkpoint are consistent; return its `Precision`, or None."""
         stored: dict[str, set[Literal[4, 8]]] = {"linear": set(), "embedding": set(), "output": set()}
         group = GROUP
         for name, value in self._tensors.items():
@@ -269,5 +269,5 @@ def _name(name: str) -> str:
 
 
 def _beside(name: str, kind: str) -> str:
-    """Return the name of the tensor of some `kind` that accompanies a matrix: "x.weight", "scales" -> "x.scales"."""
+    """Return the name of the tensor that belongs to a matrix by its `kind`: "x.weight", "scales" -> "x.scales"."""
     return f"{name.removesuffix('weight')}{kind}"

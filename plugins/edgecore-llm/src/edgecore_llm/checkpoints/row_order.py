@@ -7,6 +7,6 @@ from numpy.typing import NDArray
 
 
 def interleaved_rows(heads: int, head_dim: int) -> NDArray[np.int64]:
-    """Return the file's row (pairs interleaved) for each row in Hugging Face's order: 0, 2, ..., 1, 3, ... per head."""
+    """Return the row in the file (interleaved pairs) of each Hugging Face row: per head 0, 2, ..., 1, 3, ..."""
     rows = np.arange(heads * head_dim).reshape(heads, head_dim // 2, 2)
     return rows.transpose(0, 2, 1).reshape(-1)

@@ -79,7 +79,7 @@ def next_prompt(session: Session, tokens: list[int]) -> list[int]:
 
 
 def head_of_chat(template: ChatTemplate, tokenizer: Tokenizer, first: list[dict[str, str]]) -> int:
-    """Return how many tokens of a chat precede the first question: system message and the template's text."""
+    """Return how many tokens of a chat precede the first question: the system message and text of the template."""
     chats = (template.encode(tokenizer, [*first, {"role": "user", "content": text}]) for text in ("a", "b"))
     return next((index for index, (token, other) in enumerate(zip(*chats, strict=False)) if token != other), 0)
 

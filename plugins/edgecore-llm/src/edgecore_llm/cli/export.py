@@ -81,7 +81,7 @@ def export_llama_command(arguments: typer.Context) -> None:
 
 
 def _export_plan(planned: Plan, model: str | None, params: Path | None, output: Path | None) -> None:
-    """Run an export that settings of `LlmConfig` and arguments of the command describe together."""
+    """Run the export that the settings of `LlmConfig` and the command's other arguments describe together."""
     from edgecore_llm.errors import ConfigError
 
     if params is not None and planned.params is not None:
@@ -161,7 +161,7 @@ def _open(model: str, params: Path | str | None, method: str | None) -> Checkpoi
 
 
 def _options(arguments: ExportArguments, checkpoint: Checkpoint) -> ExportOptions:
-    """Return the options of an export; values that the arguments omit are the quantized checkpoint's, or defaults."""
+    """Return the options of an export; omitted ones are a quantized checkpoint's, or else defaults."""
     from edgecore_llm.checkpoints.open import stored_precision
     from edgecore_llm.export import ExportOptions
     from edgecore_llm.model.layers import Precision

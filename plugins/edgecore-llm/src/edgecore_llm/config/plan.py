@@ -140,8 +140,8 @@ def plan(config: LlmConfig) -> Plan:
         ConfigError: A setting is not supported; the error says why, and what to do.
     """
     changed = dict(_changed(config, LlmConfig()))
-    # `--group_size` also sets `backend.openvino.nncf_compression_group_size` (flags.py), so ignore that setting if it
-    # is equal.
+    # `--group_size` also sets `backend.openvino.nncf_compression_group_size` (flags.py), so ignore that setting if both
+    # have the same value.
     if changed.get("backend.openvino.nncf_compression_group_size") == config.quantization.group_size:
         changed.pop("backend.openvino.nncf_compression_group_size", None)
     for key, value in changed.items():
@@ -196,7 +196,7 @@ def _changed(section: BaseModel, default: BaseModel, prefix: str = "") -> list[t
 
 
 def _sinks_and_window(config: LlmConfig) -> tuple[int, int]:
-    """Parse `model.use_attention_sink`, "SINKS,WINDOW": how many first and how many last positions a token sees."""
+    """Parse `model.use_attention_sink`, "SINKS,WINDOW": a token sees the first SINKS and the last WINDOW positions."""
     text = config.model.use_attention_sink
     if text is None:
         return 0, 0

@@ -1,4 +1,4 @@
-"""The sections of `LlmConfig`. Names and defaults are as ExecuTorch documents them for its command `export_llm`."""
+"""The sections of `LlmConfig`. Names and defaults are those that ExecuTorch documents for `export_llm`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _json_text(value: Any) -> Any:
 
 
 def _two_numbers(value: Any) -> Any:
-    """Check that a value is the text "A,B" of two whole numbers, which YAML may have parsed as a list."""
+    """Check that a value is the text "A,B" with two integers; YAML may have parsed this text as a list."""
     text = ",".join(map(str, value)) if isinstance(value, list) else value
     if text is not None and not re.fullmatch(r"\d+,\d+", str(text)):
         raise ValueError("this is no pair of whole numbers, such as 4,124")

@@ -30,8 +30,8 @@ class RoundedMatrix:
     Attributes:
         name: Name of the matrix in the decoder, such as "layers.0.mlp.down_proj".
         value: The rounded matrix in packed form.
-        loss: Sum of squared errors of the matrix's products with the calibration inputs, relative to the products'
-            squares.
+        loss: Sum of the squared errors of products with the calibration inputs, relative to the sum of the exact
+            products' squares.
         nearest_loss: The loss if each weight were rounded to nearest.
     """
 
@@ -46,7 +46,7 @@ def calibrate(
 ) -> Iterator[RoundedMatrix]:
     """Round all linear layers except the output layer, in order of computation, by samples of their inputs.
 
-    A layer's samples are its inputs when the decoder, with all earlier layers rounded, computes `tokens`.
+    The samples of a layer are its inputs when the decoder computes `tokens` with all earlier layers already rounded.
 
     Raises:
         ConfigError: There are no tokens, one is outside of the vocabulary, or `precision` does not round linear layers.

@@ -60,7 +60,8 @@ class DecoderConfig:
         family: The name of the model's family, a row of `edgecore_llm.families`.
         norm_offset: Constant to add to stored weights of norms: 1 for Gemma, else 0.
         qk_norms: Normalize each head of q and k before the rotary embedding.
-        branch_norms: Normalize the results of attention and feed-forward network before their addition to the residual.
+        branch_norms: Normalize the results of attention and of the feed-forward network before they are added to the
+            residual.
         attention_scale: Factor of the attention scores.
         attention_softcap: Attention scores s become `cap * tanh(s / cap)`; 0 leaves them unchanged.
         logit_softcap: Logits become `cap * tanh(logits / cap)`; 0 leaves them unchanged.
@@ -103,10 +104,10 @@ class DecoderConfig:
 def llama3_divisors(
     theta: float, dims: int, *, factor: float, low: float, high: float, original_context: int
 ) -> tuple[float, ...]:
-    """Return Llama 3.1's divisors of RoPE frequencies: `factor` for long wavelengths, 1 for short, a blend between."""
+    """Return Llama 3.1's divisors of RoPE frequencies: `factor` for long wavelengths to 1 for short ones."""
     divisors = []
     for pair in range(dims // 2):
-        waves = original_context * theta ** (-2 * pair / dims) / (2 * math.pi)  # wavelengths in the context
+        waves = original_context * theta ** (-2 * pair / dims) / (2 * math.pi)  # wavelengths per context
         share = min(max((waves - low) / (high - low), 0.0), 1.0)
         divisors.append(1 / ((1 - share) / factor + share))
     return tuple(divisors)

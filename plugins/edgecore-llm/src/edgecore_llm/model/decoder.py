@@ -15,7 +15,7 @@ ops = torch.ops.edgecore_llm
 
 
 def round_up(count: int) -> int:
-    """Round up to a multiple of `KEY_BLOCK` (16), the positions of a block of the key cache."""
+    """Round up to a multiple of `KEY_BLOCK` (16), the number of positions in a block of the key cache."""
     return -(-count // KEY_BLOCK) * KEY_BLOCK
 
 
@@ -121,8 +121,8 @@ class Decoder(nn.Module):
         precision: The bits of the weights.
 
     Attributes:
-        rewindable: How many of the last positions may be removed from the sequence; None for all. A position that a
-            windowed layer writes into its ring buffer overwrites an older one, which a shorter sequence may need.
+        rewindable: How many of the last positions may be removed from the sequence; None for all. In the ring buffer of
+            a layer with a window, each new position overwrites an older one, which a shortened sequence may need again.
     """
 
     def __init__(self, config: DecoderConfig, *, context: int, chunk: int, precision: Precision = Precision()) -> None:

@@ -69,7 +69,7 @@ class Matrix(nn.Module):
         """Yield the content of the buffer `value` in parts.
 
         Args:
-            rows: The weight, divided into parts of several rows. A part that is already quantized must have the bits of
+            rows: The weight, in parts of several rows. If a part is already quantized, it must have as many bits as
                 this matrix.
         """
         waiting: list[QuantizedMatrix] = []

@@ -141,7 +141,7 @@ def _constant(value: Tensor) -> nn.Parameter:
 
 @dataclass(frozen=True)
 class _Source:
-    """Rows `start` to `stop` of a checkpoint's tensor, with the shape that the whole tensor must have."""
+    """Rows `start` to `stop` of a checkpoint's tensor, and the shape that the whole tensor must have."""
 
     name: str
     shape: tuple[int, ...]
@@ -175,7 +175,7 @@ class Reader:
             self._check(source)
 
     def rows(self, name: str, columns: int, bits: Literal[4, 8] | None) -> Iterator[Part]:
-        """Read a matrix of the decoder in parts of rows; keep quantized rows of at most `bits` bits as integers."""
+        """Read a matrix of the decoder some rows at a time; rows quantized to at most `bits` bits stay integers."""
         sources = self._sources(name, columns)
         for source in sources:
             self._check(source)
@@ -274,7 +274,7 @@ def _alternate(gates: Part, values: Part) -> Part:
 
 
 def _alternate_rows(gates: Tensor, values: Tensor) -> Tensor:
-    """Pad gates and values with zero rows to a multiple of `KEY_BLOCK`, then alternate blocks of `KEY_BLOCK` rows."""
+    """Pad gates and values with zero rows to a multiple of `KEY_BLOCK`; interleave their blocks of `KEY_BLOCK` rows."""
     padding = (0, 0) * (gates.ndim - 1) + (0, round_up(len(gates)) - len(gates))
     turns = [F.pad(rows, padding).reshape(-1, KEY_BLOCK, *rows.shape[1:]) for rows in (gates, values)]
     return torch.stack(turns, 1).flatten(0, 2)

@@ -23,7 +23,7 @@ or with two matrix products and a softmax."""
 
 
 class Step:
-    """The values of one run of the decoder that all its layers share: positions and masks.
+    """The values that all layers share in one run of the decoder: positions and masks.
 
     Attributes:
         start: The position of the first token.
@@ -52,7 +52,7 @@ class Step:
 
 
 class PortableAttention(nn.Module):
-    """Attention with a key-value cache for the whole context. `form` selects its operators, see `Form`.
+    """Attention with a key-value cache for the whole context. `form` selects the operators, see `Form`.
 
     The caches have the shape [1, context, heads, size] for the form "llama", otherwise [1, heads, context, size].
     """
@@ -123,7 +123,7 @@ def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class PortableFeedForward(nn.Module):
-    """The gated feed-forward part."""
+    """The gated feed-forward network."""
 
     def __init__(self, config: DecoderConfig, precision: Precision) -> None:
         super().__init__()

@@ -41,7 +41,7 @@ class PortableMatrix(nn.Module):
             self.zeros: Tensor
 
     def put(self, start: int, part: Tensor | QuantizedMatrix) -> None:
-        """Store rows of the weight from row `start` on: round float rows; keep quantized rows if their groups fit."""
+        """Write rows of the weight, from row `start` on. Round float rows; keep quantized rows if their groups fit."""
         stop = start + len(part)
         if isinstance(part, QuantizedMatrix):
             scales = self._kept_scales(part)
@@ -60,7 +60,7 @@ class PortableMatrix(nn.Module):
         self.scales[start:stop] = scales.reshape(self.scales[start:stop].shape)
 
     def _kept_scales(self, part: QuantizedMatrix) -> Tensor | None:
-        """Return one scale per group of this matrix; None if groups of `part` are smaller, or scales are negative."""
+        """Return a scale of `part` per group of this matrix; None if `part` has smaller groups or negative scales."""
         size = -(-self.group // GROUP)
         if self.group % GROUP and self.group != self.columns:
             return None

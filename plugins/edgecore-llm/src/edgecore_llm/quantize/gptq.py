@@ -15,8 +15,8 @@ DAMPING = 0.01
 def quantize_by_inputs(weight: Tensor, products: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
     """Round a matrix so that its products with typical inputs change little.
 
-    Columns are rounded one by one, and after each, the columns that follow are changed to compensate its error.
-    `quantize` computes the scales of a group from its changed columns.
+    Columns are rounded one by one. After each, the remaining columns are changed to compensate for its error.
+    The scales of a group are computed, as in `quantize`, from its columns as changed so far.
 
     Args:
         weight: [outputs, inputs].

@@ -1,4 +1,4 @@
-"""Rotate values as SpinQuant does (Liu et al., 2024): by the orthonormal Walsh-Hadamard transform, its own inverse."""
+"""Rotate values as SpinQuant does (Liu et al., 2024): by the orthonormal Walsh-Hadamard transform (self-inverse)."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def round_rows(x: Tensor, size: int = GROUP) -> tuple[Tensor, Tensor]:
     """Round rows to 8 bits as the kernels do: return int8 [rows, groups, size] and float32 scales [rows, groups].
 
     Values are rounded to nearest, ties to even. A group that contains NaN or infinity has the scale NaN; a group
-    without a magnitude above 2**-119 becomes zeros.
+    becomes zeros if no magnitude in it exceeds 2**-119.
     """
     groups = F.pad(x.float(), (0, -x.shape[-1] % size)).reshape(*x.shape[:-1], -1, size)
     largest = groups.abs().amax(-1)

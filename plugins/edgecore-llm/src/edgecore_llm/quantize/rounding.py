@@ -18,8 +18,9 @@ SMALLEST_SCALE = 2.0**-24
 def quantize(weight: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
     """Round a matrix symmetrically to 4 or 8 bits.
 
-    8 bits: the largest magnitude of a group becomes 127. 4 bits: the integers lie in [-8, 7]. Each candidate scale
-    gives integers, and the integers give a least-squares scale; the scale with the smallest squared error is chosen.
+    8 bits: the largest magnitude of a group becomes 127. 4 bits: the integers lie in [-8, 7]. For each candidate scale,
+        the weights are rounded, and a least-squares fit to the integers gives the final scale. The one with the
+        smallest squared error is chosen.
     Scales may be negative, so that the value of largest magnitude can become -8.
 
     Args:
@@ -57,10 +58,10 @@ def _scales_of_8_bits(groups: Tensor) -> Tensor:
 
 
 def _scales_of_4_bits(groups: Tensor) -> Tensor:
-    """Return a 4-bit scale for each group w of weights: the best of the candidates, one for each number in `EXTREMES`.
+    """Return a 4-bit scale for each group w of weights, the best of several candidates: one per number in `EXTREMES`.
 
-    Each candidate has integers q, whose best scale is <w, q> / <q, q>, which reduces the squared error from <w, w> by
-    <w, q>^2 / <q, q>.
+    A candidate rounds the weights to integers q. Their best scale is <w, q> / <q, q>, and their squared error is <w, w>
+    minus <w, q>^2 / <q, q>.
     """
     largest = groups.gather(-1, groups.abs().argmax(-1, keepdim=True))
     inverse = torch.where(largest == 0, torch.zeros(()), 1 / largest)
@@ -77,6 +78,6 @@ def _scales_of_4_bits(groups: Tensor) -> Tensor:
 
 
 def to_half(scales: Tensor) -> Tensor:
-    """Convert scales to float16; a tiny one becomes the smallest positive float16, as 0 would make its weights 0."""
+    """Convert scales to float16; raise tiny magnitudes to the smallest float16, since 0 would zero the weights."""
     tiny = (scales != 0) & (scales.abs() < SMALLEST_SCALE)
     return scales.where(~tiny, scales.sign() * SMALLEST_SCALE).clamp(-65504.0, 65504.0).to(torch.float16)

@@ -10,11 +10,11 @@ from edgecore_llm.tokenizer.stream import TextStream
 class StopText:
     """Cuts a streamed text before its first stop string.
 
-    The end of the text may be the beginning of a stop string; it is held back until the next piece decides.
+    If the text so far ends with the beginning of a stop string, that part is held back until later pieces decide.
 
     Args:
-        stops: The text ends before the stop string that is complete first; if several are complete at once, before the
-            longest. So the result does not depend on how the text is divided into pieces.
+        stops: The text ends before the first stop string to be complete, or before the longest if several are complete
+            at once. So the result does not depend on how the text is divided into pieces.
     """
 
     def __init__(self, stops: Sequence[str] = ()) -> None:

@@ -193,7 +193,7 @@ class Session:
         return np.concatenate(list(self.logits_in_pieces(tokens)))
 
     def logits_in_pieces(self, tokens: Sequence[int]) -> Iterator[Logits]:
-        """Yield the logits that `logits` returns, for one chunk of tokens at a time, which is computed when requested.
+        """Yield the logits that `logits` returns, one chunk of tokens at a time; each chunk is computed when requested.
 
         Raises:
             SessionError: As for `append`.
@@ -223,8 +223,8 @@ class Session:
         The remaining tokens are computed again at their new positions, so later results are as in a new session that
         begins with the remaining tokens. Rotating the cached keys would be faster, but the cached values would still
         depend on dropped tokens, quantized caches would be rounded at each shift, ring buffers would lack rows, and
-        each file would need another method. A shift costs about one computed prompt token per generated token, and
-        prompt tokens are several times faster.
+        each file would need another method. On average, a shift computes about one prompt token per generated token,
+        and prompt tokens are several times faster.
 
         Raises:
             SessionError: `keep` + `count` tokens do not fit into the context.

@@ -34,7 +34,7 @@ _IGNORES_MERGES = (*_LLAMA3, "tekken")
 
 
 def open_gguf_tokenizer(path: Path) -> HuggingFaceTokenizer:
-    """Open the tokenizer of a GGUF file, which is a byte-level BPE or a BPE of SentencePiece.
+    """Open the tokenizer of a GGUF file: a byte-level BPE or a SentencePiece BPE.
 
     Raises:
         TokenizerError: The file is damaged, or has no tokenizer of these kinds.

@@ -105,7 +105,7 @@ class HuggingFaceTokenizer(Tokenizer):
 
     @cached_property
     def _alphabet(self) -> dict[str, int]:
-        """Map GPT-2's character of a byte to the byte: printable bytes are themselves, others U+0100 and up."""
+        """Map GPT-2's characters to bytes: a printable one to itself, those from U+0100 on to the other bytes."""
         printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
         others = [byte for byte in range(0x100) if byte not in printable]
         shifted = {chr(0x100 + index): byte for index, byte in enumerate(others)}

@@ -63,7 +63,7 @@ class SentencePieceTokenizer(Tokenizer):
         return 0 <= token < self.vocabulary and bool(self._model.is_control(token) or self._model.is_unknown(token))
 
     def facts(self) -> tuple[list[str], list[int], list[float]]:
-        """Return the spellings of all tokens, their kinds as SentencePiece numbers them, and their scores."""
+        """Return the spellings, kinds (SentencePiece's numbers) and scores of all tokens."""
         proto: bytes = self._model.serialized_model_proto()
         kinds = [dict(_fields(value)).get(3, 1) for field, value in _fields(proto) if field == 1]
         return self._pieces, kinds, [self._model.get_score(token) for token in range(self.vocabulary)]

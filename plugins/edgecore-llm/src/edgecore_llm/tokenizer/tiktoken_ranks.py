@@ -1,4 +1,4 @@
-"""Tokenize with ranks of tiktoken, the format of Llama 3's `tokenizer.model`, by the package `tiktoken`."""
+"""Tokenize by ranks, the format of Llama 3's `tokenizer.model`, with the package `tiktoken`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def llama3_specials() -> list[str]:
 
 
 class TiktokenTokenizer(Tokenizer):
-    """The tokenizer of a file of lines `BASE64 RANK`; split pattern and special tokens, which it lacks, are Llama 3's.
+    """The tokenizer of a file of lines `BASE64 RANK`. It takes the split pattern and special tokens of Llama 3.
 
     Raises:
         TokenizerError: The file is damaged, or the package is not installed.

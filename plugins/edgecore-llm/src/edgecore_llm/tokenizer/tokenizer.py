@@ -52,7 +52,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def is_special(self, token: int) -> bool:
-        """Return True if a token is not text, but begins or ends a text, marks a role, or pads."""
+        """Return True if a token does not stand for text: if it begins or ends a text, marks a role, or is padding."""
 
     def decode(self, tokens: Sequence[int], *, specials: bool = False) -> str:
         """Return the text of tokens, without special tokens unless `specials` is True; invalid UTF-8 becomes U+FFFD."""
@@ -64,7 +64,7 @@ class Tokenizer(ABC):
 
     @cached_property
     def special_texts(self) -> re.Pattern[str]:
-        """A pattern that matches the spelling of any special token; longer spellings are tried first."""
+        """A regular expression that matches any special token's spelling; longer spellings are tried first."""
         tokens = (self.token_bytes(token) for token in range(self.vocabulary) if self.is_special(token))
         patterns = {re.escape(text.decode("utf-8", "replace")) for text in tokens if text}
         return re.compile("|".join(sorted(patterns, key=lambda text: (-len(text), text))) or "(?!)")

@@ -21,8 +21,8 @@ struct Metadata {
   size_t chunk = 0;    // maximum number of tokens that one call of the model takes
   size_t vocabulary = 0;
   std::vector<int32_t> eos_ids;  // the tokens that end a text
-  int64_t rewindable = -1;  // number of positions at the end of a sequence that can be removed from the caches; -1: all
-  std::string text;         // JSON text of the metadata, which contains an identifier of this export
+  int64_t rewindable = -1;       // how many of the last positions can be removed from the caches; -1: all
+  std::string text;              // JSON text of the metadata, which contains an identifier of this export
 };
 
 // Reads the metadata from their JSON text. Errors: INVALID_PROGRAM (damaged, or of another version).
@@ -41,7 +41,7 @@ class Model {
 
   const Metadata &metadata() const { return *metadata_; }
 
-  // Fills in an empty session, which has its own caches and may outlive the model. Different threads may call
+  // Makes `session` a new, empty sequence with its own caches. It may outlive the model. Different threads may call
   // new_session, and use different sessions, at the same time. Errors: as Module::new_session.
   Status new_session(Session &session, Error &error);
 
@@ -52,7 +52,7 @@ class Model {
   std::shared_ptr<const Metadata> metadata_;
   std::shared_ptr<Module> module_;
   std::mutex mutex_;
-  bool is_used_ = false;  // the caches of module_ belong to the first session; later sessions have other modules
+  bool is_used_ = false;  // true: the first session has taken module_ and its caches; later sessions get other modules
   double load_seconds_ = 0;
 };
 

@@ -12,11 +12,11 @@ namespace edgecore::llm {
 // The parameters of sampling. All defaults except the temperature's leave the logits unchanged. Names, ranges and
 // results are the same as for edgecore_llm.sampler.Sampling in Python.
 struct Sampling {
-  double temperature = 0;  // number by which all logits are divided; 0: the largest logit's token is chosen
+  double temperature = 0;  // divisor of all logits; 0: choose the token with the largest logit
   int64_t top_k = 0;       // number of largest logits to keep; 0: all
   double top_p = 1;  // keep only the most probable tokens: the fewest whose probabilities sum to at least this value
   double min_p = 0;  // keep only tokens whose probability is at least this share of the largest one
-  double repetition_penalty = 1;  // divides positive logits of recent tokens, multiplies negative logits
+  double repetition_penalty = 1;  // divisor of positive logits, and factor of negative logits, of recent tokens
   double presence_penalty = 0;    // number subtracted once from the logit of each recent token
   double frequency_penalty = 0;   // number subtracted from the logit of a recent token for each of its occurrences
   int64_t penalty_window = 64;    // number of last tokens that penalties consider; 0: all
@@ -34,8 +34,8 @@ double uniform(uint64_t seed, uint64_t position);
 class Sampler {
  public:
   // Returns the next token. `position` is the position of this new token in the sequence; `history` has the tokens
-  // before it, for penalties. If `vocabulary` is not 0, only tokens below it, which the tokenizer has, are chosen.
-  // Errors: INVALID_ARGUMENT (a logit is not a number).
+  // before it, for penalties. If `vocabulary`, the tokenizer's number of tokens, is not 0, only tokens below it are
+  // chosen. Errors: INVALID_ARGUMENT (a logit is not a number).
   Result<int32_t> sample(Span<const float> logits, const Sampling &sampling, uint64_t position,
                          Span<const int32_t> history, size_t vocabulary, Error &error);
 
@@ -46,7 +46,7 @@ class Sampler {
   double weight(int32_t token, double largest) const;
 
   std::vector<float> scores_;
-  std::vector<int32_t> tokens_;  // remaining tokens
+  std::vector<int32_t> tokens_;  // tokens that passed the filters
   std::vector<double> sums_;     // cumulative weights of tokens_
 };
 

@@ -22,7 +22,7 @@ struct GenerateOptions {
   // True: if the context is full, shift it (see Session::shift): drop the oldest tokens after the first `keep`. False:
   // refuse an answer that does not fit into the context.
   bool shifts = false;
-  size_t keep = 0;  // number of first tokens that a shift keeps; at most half of the context
+  size_t keep = 0;  // number of tokens at the start that a shift keeps; at most half of the context
 };
 
 // A callback that receives each token of an answer. It returns false to end the answer.
@@ -63,12 +63,13 @@ class Session {
   // Changes neither sequence nor statistics. Errors: as append.
   Status warm_up(Error &error);
 
-  // Keeps the first `count` tokens of the sequence. Layers with a sliding window cache few positions beyond the window:
-  // if more tokens are removed, the kept ones are recomputed. Errors: INVALID_ARGUMENT (the sequence has fewer tokens).
+  // Keeps the first `count` tokens of the sequence. Layers with a sliding window cache only few positions older than
+  // the window. If more tokens are removed, the kept ones are recomputed. Errors: INVALID_ARGUMENT (the sequence has
+  // fewer tokens).
   Status rewind(size_t count, Error &error);
 
-  // Save the sequence and its caches as bytes, and restore them from bytes of the same file; Python's sessions have the
-  // same format. Errors of restore: INVALID_ARGUMENT (the bytes are not a saved session of this model).
+  // save returns the sequence and its caches as bytes. restore accepts the bytes of any session of the same .pte, also
+  // of a session in Python. Errors of restore: INVALID_ARGUMENT (the bytes are not a saved session of this model).
   Status save(std::vector<uint8_t> &saved, Error &error) const;
   Status restore(Bytes saved, Error &error);
 
@@ -99,7 +100,7 @@ class Session {
   // overwritten an older one in the ring buffer of a sliding window, even if the sequence is shorter now.
   size_t written_ = 0;
   uint64_t dropped_ = 0;            // number of tokens that shifts have dropped since the sequence was empty
-  std::vector<int64_t> inputs_[3];  // tokens, positions, rows
+  std::vector<int64_t> inputs_[3];  // inputs of the model: tokens, positions, rows
   Sampler sampler_;
   Statistics statistics_;
   std::atomic<bool> is_cancelled_{false};

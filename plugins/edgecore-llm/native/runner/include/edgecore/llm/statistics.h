@@ -1,4 +1,4 @@
-// The numbers of tokens and seconds that a session adds up: for loading, prompts and answers.
+// A session's counts of tokens and seconds, for loading, prompts and answers.
 #ifndef EDGECORE_LLM_STATISTICS_H_
 #define EDGECORE_LLM_STATISTICS_H_
 

@@ -14,7 +14,8 @@ namespace edgecore::llm {
 struct EncodeOptions {
   bool bos = false;  // true: encoding puts bos_id() first, if the model's texts begin with it
 
-  // Encode the spelling of a special token, such as <|eot_id|>, as this token. Do not set it for text from users.
+  // true: encode the spelling of a special token, such as <|eot_id|>, as this token. Leave it false for text from
+  // users.
   bool specials = false;
 };
 
@@ -39,10 +40,11 @@ class Tokenizer {
   // U+FFFD.
   std::string decode(Span<const int32_t> tokens, bool specials = false) const;
 
-  // Returns the bytes of a token within a text, perhaps only part of a character; no bytes for an id without a token.
+  // Returns the bytes that a token adds to a text, perhaps only a part of a character; none if no token has this id.
   virtual std::string token_bytes(int32_t token) const = 0;
 
-  // Returns true for a special token, which is not text: the begin or end of a text, a chat role, padding.
+  // Returns true for a special token, which is not text, such as the beginning or end of a text, a chat role, or
+  // padding.
   virtual bool is_special(int32_t token) const = 0;
 
  protected:
