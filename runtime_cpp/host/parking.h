@@ -1,4 +1,5 @@
-// Lets threads sleep until a 32-bit word changes: with a futex on Linux, a mutex and a condition variable elsewhere.
+// Lets threads sleep until a 32-bit word changes. Uses a futex on Linux, and a mutex and a condition variable
+// elsewhere.
 #ifndef EDGECORE_HOST_PARKING_H_
 #define EDGECORE_HOST_PARKING_H_
 
@@ -19,7 +20,7 @@
 namespace edgecore {
 
 // A 32-bit word; threads can wait until it changes. A thread that changes `value` must call wake_all afterwards. `wait`
-// returns when the value differs from `expected`, and sometimes spuriously while it is still equal.
+// returns when `value` differs from `expected`. It sometimes returns spuriously while the two are still equal.
 class ParkingWord {
  public:
   std::atomic<uint32_t> value{0};
@@ -33,7 +34,7 @@ class ParkingWord {
     changed_.wait(lock, [&] { return value.load() != expected; });
   }
   void wake_all() {
-    // a waiter holds the mutex from its check of the value until it sleeps, so none misses the notification
+    // a waiter holds the mutex from its check of `value` until it sleeps, so no waiter misses the notification
     { std::lock_guard<std::mutex> lock(mutex_); }
     changed_.notify_all();
   }

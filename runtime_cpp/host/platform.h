@@ -4,7 +4,7 @@
 
 namespace edgecore {
 
-// Installs the host's platform functions as defaults, which an application can replace (edgecore/platform.h). The host
+// Installs the host's platform functions as defaults. An application can replace them (edgecore/platform.h). The host
 // library calls this function before it uses the platform. The environment variable EDGECORE_LOG (debug, info, warning,
 // error, off) sets the initial log level.
 void use_host_platform();

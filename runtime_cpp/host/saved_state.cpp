@@ -11,11 +11,12 @@
 namespace edgecore {
 namespace {
 
-// A mutable buffer of the session, either in memory of the runtime or in a state set (memory of a backend).
+// A mutable buffer of the session. It is either in memory of the runtime, or in a state set, which is memory of a
+// backend.
 struct Buffer {
   std::string line;  // description of the buffer in the saved state, for example "buffer 'cache.k' float32 [1, 8, 64]"
   size_t bytes;
-  StateBuffer core;  // the mutable buffer, if the runtime keeps it; unused if a backend does
+  StateBuffer core;  // the mutable buffer, if the runtime keeps it; unused if a backend keeps it
   StateSet *set = nullptr;
   uint64_t index = 0;  // index of the buffer in the backend's state set
 };
@@ -29,7 +30,8 @@ std::string describe(StringView name, int32_t scalar_type, Span<const Size> size
   return {text.text, text.size};
 }
 
-// Collects the mutable buffers of all methods, each once: a shared buffer has the same address in all methods.
+// Collects the mutable buffers of all methods. A buffer that methods share has the same address in all of them, and is
+// collected once.
 class Collector final : public StateVisitor {
  public:
   Collector(Span<Method *const> methods, std::vector<Buffer> &buffers) : buffers_(buffers) {
@@ -51,7 +53,7 @@ class Collector final : public StateVisitor {
   std::set<const uint8_t *> seen_;
 };
 
-// Returns true if the size in bytes that a backend states for a tensor agrees with its dtype and shape.
+// Returns true if the size that a backend states for a tensor agrees with the tensor's dtype and shape.
 bool is_consistent(const edgecore_state_tensor &tensor) {
   uint64_t bytes = scalar_type_info(tensor.scalar_type).size;
   if (bytes == 0 || tensor.ndim < 0 || (tensor.ndim != 0 && tensor.shape == nullptr)) return false;
@@ -135,7 +137,8 @@ Status import_buffer(const Buffer &buffer, Bytes in, Error &error) {
   return {};
 }
 
-// Fails if a buffer has no part in the saved state (`part` is NULL), or if a part has no buffer (`buffer` is NULL).
+// Fails if `part` is NULL, because the saved state lacks `buffer`; or if `buffer` is NULL, because the program lacks
+// `part`.
 Status check_rest(const Buffer *buffer, const StatePart *part, Error &error) {
   const auto text = [](const std::string &line) { return StringView(line.data(), line.size()); };
   if (buffer == nullptr && part == nullptr) return {};
@@ -146,7 +149,8 @@ Status check_rest(const Buffer *buffer, const StatePart *part, Error &error) {
   return extend(error, "it lacks the ", text(buffer->line), ".");
 }
 
-// Finds the saved part with the line of each buffer. Equal lines (of buffers without a name) are matched in order.
+// For each buffer, finds the saved part that has the same line. Buffers without a name may have equal lines; these are
+// matched in their order.
 Status match(const std::vector<Buffer> &buffers, const std::vector<StatePart> &parts,
              std::vector<const StatePart *> &part_of, Error &error) {
   std::multimap<std::string, const StatePart *> unused;
@@ -198,7 +202,7 @@ Status import_state(Span<Method *const> methods, const StateStore &store, Bytes 
                 " bytes.");
   }
   for (StateSet *set = store.first_state_set(); set != nullptr; set = set->next) set->interrupted = true;
-  // import the buffers of backends first: if one fails, the runtime's buffers are unchanged
+  // import the buffers of backends first: if this fails, the runtime's buffers are still unchanged
   for (const bool in_sets : {true, false}) {
     for (size_t i = 0; i < buffers.size(); ++i) {
       if ((buffers[i].set != nullptr) == in_sets) EDGECORE_TRY(import_buffer(buffers[i], part_of[i]->data, error));

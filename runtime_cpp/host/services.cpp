@@ -16,7 +16,7 @@ uint32_t EDGECORE_CALL worker_count(edgecore_scope *scope) {
 }
 
 // A parallel loop whose threads are traced. `threads` has the times when each thread began its first piece of the loop
-// and ended its last one; 0: the thread has computed no piece.
+// and ended its last piece. They are 0 for a thread that has computed no piece.
 struct TracedLoop {
   struct alignas(64) Times {
     uint64_t begin;
@@ -24,7 +24,7 @@ struct TracedLoop {
   };
   edgecore_loop_fn fn;
   void *arg;
-  std::array<Times, kMaxThreads> threads;  // times of each thread, by its number; only threads of the loop have values
+  std::array<Times, kMaxThreads> threads;  // indexed by thread number; only entries of threads of this loop are set
 
   static void EDGECORE_CALL run(void *self, uint64_t begin, uint64_t end, uint32_t worker) {
     TracedLoop &loop = *static_cast<TracedLoop *>(self);
@@ -51,7 +51,7 @@ void trace_loop(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop
 void EDGECORE_CALL parallel_for(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg,
                                 uint32_t) {
   const auto *context = static_cast<const HostContext *>(scope->context);
-  // A nested loop is not traced: it may run on any thread, but a trace may be used by one thread only.
+  // A nested loop is not traced, because it may run on any thread, but only one thread may use a trace.
   if (context != nullptr && context->loops != nullptr && !ThreadPool::in_loop()) {
     return trace_loop(scope, n, grain, fn, arg);
   }

@@ -10,10 +10,12 @@ namespace edgecore {
 
 class Trace;
 
-// The host layer's own data for an object of a plugin (driver, program, delegate...), in edgecore_scope::context.
+// The data that the host layer keeps for an object of a plugin (driver, program, delegate...). edgecore_scope::context
+// points to it.
 struct HostContext {
-  uint32_t threads = 1;    // maximum threads of a parallel loop; 1 except for delegates and kernels of a method
-  Trace *loops = nullptr;  // receives the time of each thread in each loop; NULL: no trace
+  // maximum number of threads of a parallel loop; above 1 only for delegates and kernels of a method
+  uint32_t threads = 1;
+  Trace *loops = nullptr;  // receives the times of each thread in each loop; NULL: loops are not traced
 };
 
 // Returns the table of services, which all backends and kernels share. Its log and heap functions come from the

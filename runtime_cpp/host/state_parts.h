@@ -20,7 +20,7 @@ class StateWriter {
  public:
   explicit StateWriter(std::vector<uint8_t> &out);
 
-  // Return the size in bytes of the header, and of a part with this line and this number of data bytes.
+  // Return the sizes in bytes of the header, and of a part with this line and this number of data bytes.
   static size_t header_bytes();
   static size_t part_bytes(const std::string &line, size_t data_bytes);
 

@@ -26,7 +26,8 @@ Status size_in_bytes(const std::vector<int64_t> &shape, int32_t scalar_type, siz
   for (const int64_t size : shape) {
     if (size < 0) return fail(error, EDGECORE_INVALID_ARGUMENT, "The shape ", span_of(shape), " has a size below 0.");
     is_zero = is_zero || size == 0;
-    // Count a size of 0 as 1, as strides_in_order does, because the strides must not overflow either.
+    // Count a size of 0 as 1, as strides_in_order does, because the strides of an empty tensor must not overflow
+    // either.
     is_large = is_large || static_cast<uint64_t>(size) > SIZE_MAX ||
                __builtin_mul_overflow(bytes, std::max(static_cast<size_t>(size), size_t{1}), &bytes);
   }
@@ -149,7 +150,7 @@ Tensor Tensor::with_layout(std::vector<int64_t> shape, std::vector<int64_t> stri
   size_t bytes = 0;
   if (!size_in_bytes(shape, scalar_type_, bytes, error).ok()) return failed(error);
   bool fits = offset >= 0 && strides.size() == shape.size();
-  int64_t last = offset;  // largest offset, in elements, of an element of the view
+  int64_t last = offset;  // largest offset of an element of the view, counted in elements
   for (size_t d = 0; fits && d < shape.size(); ++d) {
     int64_t distance = 0;
     fits = strides[d] >= 0 && !__builtin_mul_overflow(strides[d], std::max<int64_t>(shape[d] - 1, 0), &distance) &&

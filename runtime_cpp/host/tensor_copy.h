@@ -9,16 +9,16 @@
 
 namespace edgecore {
 
-// Copies a tensor in host memory, with any strides, to a row-major Tensor. Fails, see Tensor::check, if there is no
-// memory.
+// Copies a tensor in host memory, with any strides, to a row-major Tensor. If there is no memory, the result is a
+// failed tensor (see Tensor::check).
 Tensor copy_of(const edgecore_tensor &source);
 
 constexpr char kReadOnly[] = "The tensor is read-only.";
 
 inline Span<const int64_t> span_of(const std::vector<int64_t> &numbers) { return {numbers.data(), numbers.size()}; }
 
-// row_major returns the dims 0 to rank - 1. strides_in_order returns the strides of a tensor without gaps whose dims
-// are in the order `order` in memory, outermost first.
+// row_major returns the dims 0 to rank - 1. strides_in_order returns the strides of a tensor without gaps; `order`
+// lists its dims from outermost to innermost in memory.
 std::vector<uint8_t> row_major(size_t rank);
 std::vector<int64_t> strides_in_order(const std::vector<int64_t> &shape, const std::vector<uint8_t> &order);
 // Returns true if strides `strides` and `expected` place all elements of a tensor of this shape at the same offsets.

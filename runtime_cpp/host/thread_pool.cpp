@@ -10,11 +10,13 @@
 namespace edgecore {
 namespace {
 
-// How long a thread busy-waits before it sleeps: a worker for the next loop, the caller of parallel_for for its
-// workers. The next loop of a network begins after a few microseconds, but waking a sleeping thread takes about 50 us.
+// How long a thread busy-waits before it sleeps. A worker waits for the next loop; the caller of parallel_for waits for
+// its workers. In a network the next loop begins after a few microseconds, but waking a sleeping thread takes about 50
+// us.
 constexpr std::chrono::microseconds kSpinTime{100};
-// A worker that has not slept or yielded for this time yields between two loops. This takes 0.5 us if no other thread
-// waits for the CPU. If one waits, the kernel would otherwise preempt the worker after about 3 ms, maybe within a loop.
+// A worker that has not slept or yielded for this time yields between two loops. Yielding takes 0.5 us if no other
+// thread waits for the CPU. If a thread waits, the kernel would preempt a worker that does not yield after about 3 ms,
+// maybe within a loop.
 constexpr std::chrono::microseconds kYieldTime{500};
 constexpr int kSpinsPerClock = 32;        // number of pauses of a busy-waiting thread between two reads of the clock
 constexpr uint64_t kUnitsPerThread = 32;  // maximum number of pieces of a loop per thread, however small the grain is
@@ -43,8 +45,8 @@ uint64_t pack(uint64_t begin, uint64_t end) { return begin << 32 | end; }
 
 std::atomic<ThreadPool *> process_pool{nullptr};
 
-// Runs in the child process after a fork, in which the pool's threads do not exist: the next call of process() creates
-// a new pool. The memory of the old pool is not freed.
+// Runs in the child process after a fork. The child has none of the pool's threads, so the next call of process()
+// creates a new pool there. The memory of the old pool is not freed.
 void forget_pool() {
   process_pool.store(nullptr, std::memory_order_relaxed);
   identity = Identity();
@@ -156,9 +158,9 @@ bool ThreadPool::join(uint32_t index, uint32_t *participants) {
 }
 
 void ThreadPool::leave() {
-  // If the old value is 1, this was the last worker in the loop, and the upper half is 0: no more may join. The caller
-  // sets caller_sleeps_ and then reads gate_ again; all four operations are sequentially consistent, so at least one
-  // side sees the other's write, and the caller does not sleep forever.
+  // If the old value is 1, this was the last worker in the loop, and the upper half is 0, so no other worker may join.
+  // The caller sets caller_sleeps_ and then reads gate_ again; all four operations are sequentially consistent, so at
+  // least one side sees the other's write, and the caller does not sleep forever.
   if (gate_.fetch_sub(1) == 1 && caller_sleeps_.load()) {
     departures_.value.fetch_add(1);
     departures_.wake_all();

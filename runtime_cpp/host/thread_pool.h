@@ -1,10 +1,11 @@
 // The thread pool that runs the loops of host->parallel_for. Each process has one.
 //
 // A loop is split into units of at least `grain` items, and every participant (the calling thread or a worker thread)
-// owns a contiguous range of units. It takes its own units one by one from the front, then units of other participants
-// from the back. The calling thread is participant 0; it computes the units of workers that are still asleep instead of
-// waiting for them. Workers do not run on its CPU (worker_cpus.h). A worker yields the CPU from time to time between
-// two loops; otherwise the kernel could preempt it within a unit, and all participants would wait for that unit.
+// owns a contiguous range of units. It takes its own units one by one from the front of its range, then units of other
+// participants from the back of their ranges. The calling thread is participant 0; it computes the units of workers
+// that are still asleep instead of waiting for them. Workers do not run on its CPU (worker_cpus.h). A worker yields the
+// CPU from time to time between two loops; otherwise the kernel could preempt the worker within a unit, and all
+// participants would wait for that unit.
 #ifndef EDGECORE_HOST_THREAD_POOL_H_
 #define EDGECORE_HOST_THREAD_POOL_H_
 
@@ -30,7 +31,8 @@ class ThreadPool {
 
   // Calls fn for the items [0, n) in pieces of at least `grain` items (0: the pool chooses), on at most `threads`
   // threads, and returns when all calls have ended; the caller sees what they have written. Starts missing workers.
-  // Computes everything on the calling thread if another thread's loop uses the workers, or within another loop.
+  // Computes everything on the calling thread if the workers are busy with a loop of another thread, or if it is called
+  // within a loop.
   void parallel_for(uint32_t threads, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg);
 
   // worker_index returns the number of the calling thread among the participants of its loop (0 outside a loop).
@@ -73,7 +75,7 @@ class ThreadPool {
   std::atomic<bool> caller_sleeps_{false};
   // true while a loop is running; set by the thread that calls parallel_for
   alignas(64) std::atomic<bool> busy_{false};
-  Worker *workers_ = nullptr;  // list, newest first; changed only by the thread that runs a loop
+  Worker *workers_ = nullptr;  // newest first; changed only by the thread that runs a loop
   uint32_t worker_count_ = 0;
   WorkerCpus worker_cpus_;  // used only by the thread that runs a loop of the pool
 };

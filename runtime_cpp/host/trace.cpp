@@ -9,7 +9,8 @@ namespace edgecore {
 namespace {
 
 constexpr uint64_t kNoEvent = UINT64_MAX;
-constexpr uint64_t kLoadEvent = uint64_t{1} << 63;  // bit in an event's number: the event is in `load_`, not the ring
+// bit in an event's number; set if the event is in `load_` instead of the ring
+constexpr uint64_t kLoadEvent = uint64_t{1} << 63;
 constexpr size_t kMaxLoadEvents = 65536;
 constexpr size_t kMaxNames = 65536;  // maximum number of different event names; programs have far fewer operations
 
@@ -49,7 +50,7 @@ void Trace::end(uint64_t number) {
   if (number == run_) is_running_ = false;
   TraceEvent *event = find(number);
   if (event == nullptr || event->end != 0)
-    return;  // the event is not recorded or is overwritten, or begin() did not return its number
+    return;  // the event is not recorded or is overwritten, or begin() did not return `number`
   event->end = now;
   if (event->kind != static_cast<uint32_t>(TraceKind::kBackend)) call_begin_ = now;
   if (depth_ > 0) --depth_;
@@ -92,8 +93,8 @@ uint64_t Trace::dropped() const {
   return load_dropped_ + (wraps_ == 0 ? 0 : uint64_t{wraps_ - 1} * capacity() + position_);
 }
 
-// Appends an event to the ring. Returns its number: its index, with `wraps_` in the upper bits, so that find() detects
-// events that were overwritten.
+// Appends an event to the ring. Returns the event's number. It consists of the event's index and, in the upper bits,
+// `wraps_`, so that find() detects events that were overwritten.
 uint64_t Trace::push(const TraceEvent &event) {
   if (!is_running_) {
     if (load_.size() == kMaxLoadEvents) {

@@ -19,7 +19,7 @@ enum class TraceKind : uint8_t { kExecute, kKernel, kDelegate, kPrepare, kCopy, 
 struct TraceEvent {
   uint64_t begin;    // begin of the event in nanoseconds on the platform's clock
   uint64_t end;      // end of the event in nanoseconds; 0: the event has not ended
-  int64_t debug_id;  // for kBackend: the backend's number for the operation, or -1; for kThread: number of the thread
+  int64_t debug_id;  // kBackend: the backend's number for the operation, or -1; kThread: the thread's number
   uint32_t instruction;
   uint32_t kind : 4;   // TraceKind
   uint32_t name : 28;  // index in names_
@@ -27,8 +27,8 @@ struct TraceEvent {
 static_assert(sizeof(TraceEvent) == 32);
 
 // Records the events of one method in the order in which they begin. Used by one thread at a time, like the method. The
-// events of runs are in a ring buffer of `limit` bytes: when it is full, new events overwrite the oldest. Events of
-// loading are kept outside of the ring. The memory grows with the number of events.
+// events of runs are in a ring buffer of at most `limit` bytes. When it is full, new events overwrite the oldest.
+// Events of loading are kept outside of the ring. The memory grows with the number of events.
 class Trace final : public EventTracer {
  public:
   explicit Trace(uint64_t limit, TraceLevel level = TraceLevel::kOperators);
@@ -69,8 +69,8 @@ class Trace final : public EventTracer {
   TraceLevel level_;
   size_t max_blocks_;
   std::vector<std::unique_ptr<TraceEvent[]>> blocks_;
-  size_t position_ = 0;  // position in the ring buffer of the next event
-  uint32_t wraps_ = 0;   // number of times that the ring was full and writing went on at position 0
+  size_t position_ = 0;  // where the next event is written in the ring buffer
+  uint32_t wraps_ = 0;   // number of times that writing went back to position 0 because the ring was full
   std::vector<TraceEvent> load_;
   uint64_t load_dropped_ = 0;
   std::deque<std::string> names_;

@@ -105,7 +105,7 @@ class Reader {
     return fail(error_, EDGECORE_INVALID_ARGUMENT, "The records of the trace ", reason, ".");
   }
 
-  // Converts ticks to nanoseconds, at most 2^62 (146 years) even for the nonsensical ticks of a damaged record.
+  // Converts ticks to nanoseconds, at most 2^62 (146 years), even if a damaged record has nonsensical ticks.
   uint64_t nanoseconds(double ticks) const {
     const double unit = static_cast<double>(kNanoseconds) / static_cast<double>(header_.ticks_per_second);
     return static_cast<uint64_t>(std::min(ticks * unit, 0x1p62));
@@ -141,7 +141,8 @@ class Reader {
         if (method == nullptr) return refuse("belong to a program with other methods");
         run_begin = uint64_t{record.key.id} << 32 | record.begin;
       } else if (method == nullptr) {
-        // Drop an event of loading, which does not name its method, or of a run whose begin was overwritten.
+        // Drop the event if it is an event of loading, which does not name its method, or of a run whose begin was
+        // overwritten.
         ++dropped;
         continue;
       }
@@ -182,8 +183,8 @@ class Reader {
     return {};
   }
 
-  // Returns the method of a total (statistics of events), or NULL. A total of loading does not name its method, which
-  // is known only if there is a single one.
+  // Returns the method that a total (statistics of events) belongs to, or NULL. A total of loading does not name its
+  // method, so its method is known only if the program has a single one.
   Rebuilt *method_of(const TraceTotal &total) {
     if (total.method == 0 && methods_.size() == 1) return methods_.front().get();
     for (const auto &method : methods_) {
@@ -192,7 +193,8 @@ class Reader {
     return nullptr;
   }
 
-  // Adds the total of an event as one event of mean duration, which begins at `begin`. Returns the event's end.
+  // Adds a total as one event. The event begins at `begin` and lasts as long as the events of the total on average.
+  // Returns the event's end.
   uint64_t add(Rebuilt &method, const TraceTotal &total, uint64_t begin) const {
     const double count = std::max(total.count, 1u);  // a run that has not ended has count 0: avoid dividing by 0
     const double mean = static_cast<double>(total.sum) / count;

@@ -1,4 +1,5 @@
-// Converts the memory of a TraceBuffer or TraceStatistics (edgecore/trace_buffer.h) of another device to a profile.
+// Converts the memory of a TraceBuffer or TraceStatistics (edgecore/trace_buffer.h), which comes from another device,
+// to a profile.
 #ifndef EDGECORE_HOST_TRACE_RECORDS_H_
 #define EDGECORE_HOST_TRACE_RECORDS_H_
 
@@ -9,8 +10,9 @@
 namespace edgecore {
 
 // Converts trace records of runs of `program` to the bytes of an ETDump file, with the names in the program. Totals
-// become a single run, in which each event takes its mean time; their count, minimum, maximum and standard deviation in
-// nanoseconds are metadata. Errors: INVALID_ARGUMENT (not records, or records of another program).
+// become a single run, in which each event takes its mean time; the count of each total, and its minimum, maximum and
+// standard deviation in nanoseconds, become metadata. Errors: INVALID_ARGUMENT (not records, or records of another
+// program).
 Status etdump_of_records(const Program &program, Bytes records, std::vector<uint8_t> &etdump, Error &error);
 
 }  // namespace edgecore

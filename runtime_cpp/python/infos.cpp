@@ -15,7 +15,7 @@ struct PyDimInfo {
   std::shared_ptr<const PyProgram> program;
   DimInfo info;
 
-  // Returns "batch: 4..8" for a symbolic size, "6" for a fixed size.
+  // Returns the size of a dim as text: "batch: 4..8" for a symbolic size, "6" for a fixed size.
   nb::str description() const {
     if (info.min == info.max) return nb::str("{}").format(info.max);
     return nb::str("{}{}{}..{}").format(text(info.name), info.name.empty() ? "" : ": ", info.min, info.max);

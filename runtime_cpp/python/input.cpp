@@ -13,7 +13,7 @@ namespace nb = nanobind;
 namespace edgecore::python {
 namespace {
 
-// Returns a class of a module if the process has imported the module already; an invalid object otherwise.
+// Returns a class of a Python module. If the process has not imported the module yet, returns an invalid object.
 nb::object imported_class(const char *module, const char *name) {
   const nb::object modules = nb::module_::import_("sys").attr("modules");
   const nb::object imported = nb::steal(PyObject_CallMethod(modules.ptr(), "get", "s", module));
@@ -47,7 +47,7 @@ ArrayType classify(PyObject *type) {
 }
 
 // Returns the ArrayType of the object's Python type; adds it to the list `known` if it is new. Entries are never
-// removed, and each keeps its type alive; this is no leak in practice, because there are few array types.
+// removed, and each keeps its type alive. In practice this is not a leak, because there are few array types.
 const ArrayType *array_type_of(PyObject *object) {
   static auto &known = *new std::vector<std::unique_ptr<ArrayType>>();
   auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
@@ -77,8 +77,8 @@ void copy_row(const T *from, int64_t stride, int64_t count, T *to) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
 }
 
-// Copies the subtensor at `from`, with the dims dim_order[level] (outermost) to dim_order[ndim - 1], to dense memory at
-// `to`. Recursive: one level per dim. Returns the end of the written data.
+// Copies the subtensor at `from` to dense memory at `to`. Its dims are dim_order[level] (outermost) to dim_order[ndim -
+// 1]. Recursive: one level per dim. Returns the end of the written data.
 template <typename T>
 T *copy_level(const ArrayView &view, const uint8_t *dim_order, int level, const T *from, T *to) {
   const int dim = dim_order[level];
@@ -103,7 +103,8 @@ Status ArrayView::open(PyObject *object, const Subject &what, Error &error) {
   try {
     return open_any(object, what, error);
   } catch (nb::python_error &failure) {
-    // The object's library, such as torch, raised an error. Its text may have many lines: the message quotes the first.
+    // The object's library, such as torch, raised an error. The text of that error may have many lines, so the message
+    // quotes only the first.
     const nb::str text = nb::str(failure.value());
     const char *line = text.c_str();
     return what.refuse(error, " cannot be read as a tensor in CPU memory (", type_text(object).c_str(),

@@ -9,10 +9,10 @@
 
 namespace edgecore::python {
 
-// The Python library of an array. A call returns arrays of the same library as its first tensor input.
+// The Python library that an array belongs to. A call returns arrays of the library of its first tensor input.
 enum class Library { kNone, kNumpy, kTorch };
 
-// Properties of the Python type of an input or output buffer, computed once per type.
+// Properties of the Python type of an input or of an output buffer. They are computed once per type.
 struct ArrayType {
   PyObject *type;
   Library library;
@@ -21,7 +21,7 @@ struct ArrayType {
 };
 
 // The input or output that an error message is about. The message begins with its description, such as "Input 'x' (0)
-// of method 'forward'"; the text is made only if there is an error, to save time.
+// of method 'forward'"; to save time, the description is made only if there is an error.
 struct Subject {
   const char *kind;  // NULL for an input; for an output the first words of the message, such as "The buffer for output"
   size_t index;
@@ -38,8 +38,8 @@ struct Subject {
   }
 };
 
-// A view of a caller's object as a tensor. It holds the object's buffer or DLPack tensor until it is destroyed, which
-// needs the GIL.
+// A view of a caller's object as a tensor. The view holds the object's buffer or DLPack tensor until the view is
+// destroyed. Destroying it needs the GIL.
 class ArrayView {
  public:
   ArrayView() = default;
@@ -60,8 +60,8 @@ class ArrayView {
   // Returns true if the tensor is dense in `dim_order` (ndim entries, outermost first).
   bool dense_in(const uint8_t *dim_order) const;
   // Returns true if the tensor has as many dims as `max_shape`, and each size is at most the size there. Callers check
-  // this before they make a contiguous copy of a strided input: Method::set_input refuses a tensor that does not fit,
-  // so a copy would be wasted.
+  // this before they copy a strided input to contiguous memory, because Method::set_input would refuse a tensor that
+  // does not fit, and the copy would be wasted.
   bool fits(Span<const int32_t> max_shape) const;
   uint64_t bytes() const;
 

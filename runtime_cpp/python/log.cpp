@@ -38,7 +38,7 @@ struct Queue {
 };
 
 // Returns the queue. It is never destroyed: backends may log when the process ends. The child of a fork creates a new
-// one, because a thread of the parent may have held the mutex, and because the queued messages belong to the parent.
+// queue, because a thread of the parent may have held the mutex, and because the queued messages belong to the parent.
 Queue &queue() {
   static std::atomic<Queue *> shared{new Queue};
   static const int registered = pthread_atfork(nullptr, nullptr, [] { shared.store(new Queue); });
@@ -107,7 +107,8 @@ void deliver_waiting_log() {
     try {
       pass_on(message);
     } catch (nb::python_error &failure) {  // a log handler failed, or the interpreter is ending
-      if (failure.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();  // KeyboardInterrupt is raised again later
+      // let the interpreter raise KeyboardInterrupt again later
+      if (failure.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();
       failure.discard_as_unraisable("edgecore's log");
     }
   }

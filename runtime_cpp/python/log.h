@@ -10,13 +10,13 @@
 
 namespace edgecore::python {
 
-// Registers a log function with the runtime (edgecore_register_platform) that queues each message for Python.
+// Registers a log function with the runtime (edgecore_register_platform). The function queues each message for Python.
 void route_log();
 
-extern std::atomic<bool> log_waits;  // the queue has messages
+extern std::atomic<bool> log_waits;  // true if the queue has messages
 void deliver_waiting_log();
 
-// Passes queued messages to Python's logging. Needs the GIL; costs one comparison if there are none.
+// Passes queued messages to Python's logging. Needs the GIL; costs one comparison if there are no messages.
 inline void deliver_log() {
   if (log_waits.load(std::memory_order_relaxed)) deliver_waiting_log();
 }

@@ -16,7 +16,8 @@ namespace edgecore::python {
 
 class PyRun;
 
-// One input of a call, read from the caller's object. The tag of the method's input determines which member is used.
+// One input of a call, read from the caller's object. The tag that the method declares for the input determines which
+// member is used.
 struct InputArg {
   ArrayView view;
   int64_t integer = 0;
@@ -25,14 +26,16 @@ struct InputArg {
 
 // One output of a call, with the caller's buffer for it, if any.
 struct OutputSlot {
-  nanobind::object object;    // the caller's buffer from `out`, if any; owned here, because the list `out` may change
-  ArrayView out;              // a view of `object`
-  bool direct = false;        // true: the method writes the output into the caller's buffer itself, without a copy
-  PyTensor tensor;            // the result of the call, unless the caller gave a buffer for it
+  nanobind::object object;  // the caller's buffer from `out`, if any; owned here, because the list `out` may change
+  ArrayView out;            // a view of `object`
+  // true: the method itself writes the output into the caller's buffer, so no copy is needed
+  bool direct = false;
+  PyTensor tensor;            // the result of the call, if the caller has passed no buffer for it
   edgecore_value value = {};  // the method's output; if it is a tensor, its data are in `tensor` or `out`
 
-  // Converts the output to the caller's object. `kind` is the type of the first tensor input, or NULL: a tensor output
-  // becomes an array of the same library (numpy, torch), otherwise an edgecore.Tensor.
+  // Converts the output to an object for the caller. `kind` is the type of the first tensor input, or NULL if there is
+  // none. A tensor output becomes an array of the same library (numpy, torch); if `kind` is NULL, it becomes an
+  // edgecore.Tensor.
   nanobind::object result(const ArrayType *kind);
 };
 
@@ -54,8 +57,9 @@ class PyMethod {
   nanobind::object flat_inputs(nanobind::handle inputs, nanobind::handle keywords) const;
 
   // Runs the method once with the tuple `inputs`. `out` is an invalid handle, None, or a sequence with one writable
-  // buffer for every output, which become the results; for a method with one output it may also be the buffer itself.
-  // Calls of one method from several threads run one after the other. No thread holds the GIL while it waits or runs.
+  // buffer for every output, which become the results; for a method with one output, `out` may also be the buffer
+  // itself. Calls of one method from several threads run one after the other. No thread holds the GIL while it waits or
+  // runs.
   nanobind::object call(nanobind::handle inputs, nanobind::handle out);
 
   // Starts a run with the tuple `inputs`. Copies the tensors that a delegate may still read after start has returned.
@@ -85,8 +89,8 @@ class PyMethod {
 
   void load();
   [[noreturn]] void refuse_count(size_t count) const;
-  // Makes the tuple of all inputs from a tuple of the first inputs and a dict of the others by name. Ignores the key
-  // `out`.
+  // Makes the tuple of all inputs from a tuple of the first inputs and a dict of the remaining inputs by name. Ignores
+  // the key `out`.
   nanobind::object arrange(nanobind::handle inputs, nanobind::handle keywords) const;
   Status read_input(size_t index, PyObject *object, InputArg &arg, Error &error);
   Status read_out(size_t index, PyObject *object, OutputSlot &slot, Error &error);
@@ -96,7 +100,7 @@ class PyMethod {
 
   // Every call holds this lock while it runs; NULL before the method is loaded. Acquire it only without the GIL,
   // because the thread that holds the lock may wait for the GIL. Declared before `program_`, so that the lock is
-  // destroyed after the program: destroying the program ends a pending run, which the lock owns.
+  // destroyed after the program. The lock owns a pending run, and destroying the program ends that run.
   std::shared_ptr<ExecutionLock> lock_;
   std::shared_ptr<PyProgram> program_;
   size_t index_;

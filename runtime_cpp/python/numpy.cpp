@@ -16,8 +16,9 @@ constexpr int kLong = 7;
 constexpr int kLongLong = 9;
 
 // Maps the ScalarType numbers of .pte files to numpy's type numbers. numpy's type numbers stand for C types, so two C
-// types of the same size (long and long long, or int and long) have different numbers. Results use the first row of
-// their scalar type. The last two rows are only for inputs: arrays of the other C type of the same size.
+// types of the same size (long and long long, or int and long) have different numbers. Results use the first row that
+// has their scalar type. The last two rows are only for inputs, which may be arrays of the other C type of the same
+// size.
 constexpr Row kTypes[] = {{0, 2},
                           {1, 1},
                           {2, 3},

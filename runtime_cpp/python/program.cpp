@@ -65,7 +65,7 @@ struct Options {
   }
 };
 
-// Calls work(error) without the GIL. Throws a Python exception if it fails.
+// Calls work(error) without the GIL. Throws a Python exception if `work` fails.
 template <typename Work>
 void without_gil(Work work) {
   Error error;
@@ -191,8 +191,8 @@ std::string key_of(OperatorName op) {
 }
 
 // Returns a kernel table with only the kernel of `op` from `library`. Like libraries, the tables live as long as the
-// process. A kernel always has the same table, so adding it to a program a second time has no effect. Errors:
-// NOT_FOUND.
+// process. The same kernel always gets the same table, so adding the table to a program a second time has no effect.
+// Errors: NOT_FOUND.
 Result<const edgecore_kernel_library *> table_of(const edgecore_kernel_library &library, StringView op, Error &error) {
   struct Table {
     edgecore_kernel kernel;
@@ -255,8 +255,8 @@ nb::list missing_operators(const PyProgram &program, size_t method) {
   return names;
 }
 
-// Reads a permutation of `rank` dims from a tuple. If the tuple is NULL or has another length, the dims keep their
-// order. Returns false if the tuple is not a permutation.
+// Reads a permutation of `rank` dims from a tuple. If the tuple is NULL or does not have `rank` entries, sets
+// `dim_order` to the identity. Returns false if the tuple is not a permutation.
 bool read_dim_order(PyObject *dims, size_t rank, uint8_t *dim_order) {
   for (size_t i = 0; i < rank; ++i) dim_order[i] = static_cast<uint8_t>(i);
   if (dims == nullptr || static_cast<size_t>(PyTuple_Size(dims)) != rank) return true;
@@ -326,7 +326,7 @@ std::shared_ptr<ExecutionLock> lock_of(PyProgram &program, size_t method) {
   return program.method(method).shares_state() ? program.shared : std::make_shared<ExecutionLock>();
 }
 
-// Wraps the methods of a program as PyMethod objects; some of them may be loaded already.
+// Wraps the methods of a program as PyMethod objects. Some of the methods may be loaded already.
 nb::list wrap_methods(const std::shared_ptr<PyProgram> &program) {
   nb::list methods;
   program->locks.resize(program->program().method_count());
@@ -367,13 +367,15 @@ nb::tuple new_session(const PyProgram &program) {
   return nb::make_tuple(session, wrap_methods(session));
 }
 
-// Calls work(error) without the GIL, while holding the locks of all loaded methods and preventing loads of others.
+// Calls work(error) without the GIL. Meanwhile holds the locks of all loaded methods, and prevents other threads from
+// loading methods.
 template <typename Work>
 void with_all_locks(PyProgram &program, Work work) {
   without_gil([&](Error &error) {
     const std::unique_lock<std::recursive_mutex> loading(*program.loading);
     std::vector<std::unique_lock<std::mutex>> held;
-    std::vector<ExecutionLock *> acquired;  // the locks in `held`, each once: methods that share state have one lock
+    // the locks in `held`, each once, because methods that share state have the same lock
+    std::vector<ExecutionLock *> acquired;
     for (const auto &lock : program.locks) {
       if (lock == nullptr || std::find(acquired.begin(), acquired.end(), lock.get()) != acquired.end()) continue;
       acquired.push_back(lock.get());
@@ -449,7 +451,7 @@ Method &ready_method(const std::shared_ptr<PyProgram> &program, size_t index) {
   }
   if (program->locks[index] != nullptr) return program->method(index);  // another thread has loaded the method
   const StringView name = program->program().method(index).name();
-  // A log handler that received messages of the load may have used the method, and so loaded it, in the meantime.
+  // A log handler that received messages about this load may have called the method in the meantime, and so loaded it.
   if (!program->is_method_loaded(name) && !program->prepare.is_none()) program->prepare(program, index);
   if (!program->is_method_loaded(name)) {
     without_gil([&](Error &error) {

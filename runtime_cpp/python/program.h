@@ -21,8 +21,8 @@ struct ExecutionLocks {
   std::shared_ptr<ExecutionLock> shared = std::make_shared<ExecutionLock>();
 };
 
-// ExecutionLocks is the first base class, so that it is destroyed after Module: destroying the module ends pending
-// runs, which the locks own.
+// ExecutionLocks is the first base class, so that it is destroyed after Module. The locks own pending runs, and
+// destroying the module ends these runs.
 struct PyProgram : ExecutionLocks, Module {
   MethodOptions options;     // options of methods that are loaded later
   nanobind::object prepare;  // prepare(program, index) loads the backends and kernels that the method still needs

@@ -36,7 +36,7 @@ Status copy_input(const Method &method, size_t index, ArrayView &view, HeapBlock
   }
   dense_strides(view.ndim, view.shape, order, view.strides);
   view.data = block.get();
-  view.writable = false;  // a program that mutates this input must fail instead of changing only the copy
+  view.writable = false;  // not writable: a program that mutates this input must fail instead of changing only the copy
   return {};
 }
 

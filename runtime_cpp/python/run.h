@@ -11,8 +11,8 @@
 
 namespace edgecore::python {
 
-// The native class of edgecore.Run. The PyMethod outlives it. If it is destroyed before the run has finished, the
-// results are lost.
+// The native class of edgecore.Run. The PyMethod outlives it. If a Run is destroyed before it has finished, its results
+// are lost.
 class PyRun {
  public:
   using Slots = std::vector<OutputSlot>;
@@ -35,7 +35,7 @@ class PyRun {
   std::shared_ptr<Run> run_;
   std::shared_ptr<Slots> slots_;
   const ArrayType *kind_;
-  nanobind::object unflatten_;  // as in PyMethod
+  nanobind::object unflatten_;  // see PyMethod
   nanobind::object outputs_;    // the results of the run, set by the first wait() that succeeds
 };
 

@@ -96,7 +96,8 @@ struct Exported {
     return &self->managed;
   }
 
-  // Frees the tensor of a capsule that no consumer took: a consumer renames the capsule and frees the tensor itself.
+  // Frees the tensor of a capsule that no consumer has taken. A consumer renames the capsule, and frees the tensor
+  // itself.
   static void destroy_capsule(PyObject *capsule) {
     if (PyCapsule_IsValid(capsule, name()) != 0) {
       auto *managed = static_cast<Managed *>(PyCapsule_GetPointer(capsule, name()));

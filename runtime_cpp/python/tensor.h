@@ -15,18 +15,20 @@
 
 namespace edgecore::python {
 
-// Keeps freed blocks of one size for the next call, because the system needs longer for fresh pages than a small
-// network needs to run.
+// Keeps freed blocks of one size for the next call: to get fresh pages from the system takes longer than a small
+// network runs.
 class BlockCache {
  public:
   explicit BlockCache(size_t bytes) : bytes_(bytes) {}
-  // Returns a block aligned to kArenaAlignment; kArenaTail bytes past its end are readable. NULL if there is no memory.
+  // Returns a block aligned to kArenaAlignment; kArenaTail bytes past its end are readable. Returns NULL if there is no
+  // memory.
   HeapBlock take();
   void give_back(HeapBlock block);
   size_t bytes() const { return bytes_; }
 
  private:
-  static constexpr size_t kMaxBlocks = 2;  // keeps two blocks: a loop often frees a result only after the next call
+  // keeps two blocks, because a loop often frees a result only after the next call
+  static constexpr size_t kMaxBlocks = 2;
   const size_t bytes_;
   std::mutex mutex_;  // guards `blocks_`: any thread may release results, without the GIL
   std::vector<HeapBlock> blocks_;
@@ -47,7 +49,7 @@ struct PyTensor {
   int ndim = 0;
   int64_t shape[kMaxRank];
   int64_t strides[kMaxRank];          // in elements
-  Py_ssize_t byte_strides[kMaxRank];  // for the buffer protocol
+  Py_ssize_t byte_strides[kMaxRank];  // strides in bytes, for the buffer protocol
 
   void *data() const { return storage->block.get(); }
   uint64_t element_count() const;

@@ -16,8 +16,8 @@ struct TypeRow {
   const char *format;
 };
 
-// Element types that Python can read and write, with their letter in the struct module, the most frequent first.
-// Quantized and packed types are missing.
+// Element types that Python can read and write, each with its letter in Python's module struct, the most frequent
+// first. Quantized and packed types are missing.
 constexpr TypeRow kTypes[] = {
     {6, EDGECORE_DL_FLOAT, 32, "f"}, {4, EDGECORE_DL_INT, 64, "q"},      {3, EDGECORE_DL_INT, 32, "i"},
     {11, EDGECORE_DL_BOOL, 8, "?"},  {0, EDGECORE_DL_UINT, 8, "B"},      {1, EDGECORE_DL_INT, 8, "b"},
@@ -38,7 +38,7 @@ int32_t scalar_type_of(edgecore_dl_dtype dtype) {
 int32_t scalar_type_of(const char *format, Py_ssize_t item_size) {
   if (format == nullptr) format = "B";
   if (*format == '@' || *format == '=' || *format == '<') ++format;
-  const bool complex = *format == 'Z';  // numpy's spelling: Zf, Zd
+  const bool complex = *format == 'Z';  // numpy writes Zf and Zd for complex types
   if (complex) ++format;
   if (format[0] == '\0' || format[1] != '\0') return kUnknownType;
   edgecore_dl_dtype dtype = {EDGECORE_DL_INT, static_cast<uint8_t>(item_size * 8), 1};

@@ -12,7 +12,7 @@ constexpr int kMaxRank = 16;
 constexpr int32_t kUnknownType = -1;
 
 // Return the ScalarType number of a DLPack dtype, or of an element of the buffer protocol (`format` as in Python's
-// struct module); kUnknownType if there is none.
+// struct module); kUnknownType if no ScalarType matches.
 int32_t scalar_type_of(edgecore_dl_dtype dtype);
 int32_t scalar_type_of(const char *format, Py_ssize_t item_size);
 

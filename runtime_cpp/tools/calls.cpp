@@ -79,7 +79,7 @@ class Calls {
     return {};
   }
 
-  // Selects the session with this number. The number after the last session's starts a new session.
+  // Selects the session with this number. The next unused number starts a new session.
   Status choose(const std::string &text, Error &error) {
     char *end = nullptr;
     const size_t number = std::strtoul(text.c_str(), &end, 10);

@@ -202,8 +202,8 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Returns a backend option whose type (bool, integer, string, ...) follows from its text. The option points to the
-// text.
+// Returns a backend option. Its type (bool, integer, string, ...) follows from the text of its value. The option points
+// to that text.
 edgecore_option to_option(StringView name, const char *value) {
   edgecore_option option = {};
   option.name = {name.data(), name.size()};
@@ -364,7 +364,7 @@ Status run(const Arguments &arguments, Error &error) {
     EDGECORE_TRY(load(module, arguments, error));
     const Status called = make_calls(module, arguments.calls, arguments.output_dir, error);
     if (!called.ok() && arguments.trace != nullptr) {
-      Error unused;  // the failed call is reported, not an error of write_trace
+      Error unused;  // report the failed call, not an error of write_trace
       (void)module.write_trace(arguments.trace, arguments.debug_buffer, unused);
     }
     EDGECORE_TRY(called);

@@ -20,7 +20,8 @@ bool ends_with(const std::string &text, const char *end) {
 // Copies the elements of a dense tensor from its dim order (outermost dim first) to row-major order, or back.
 std::vector<uint8_t> reordered(const uint8_t *data, Span<const int64_t> shape, const uint8_t *dim_order,
                                size_t element_size, bool to_row_major) {
-  std::vector<size_t> strides(shape.size()), index(shape.size());  // by dim: stride in bytes, index of current element
+  // for each dim: stride in bytes, and index of the current element
+  std::vector<size_t> strides(shape.size()), index(shape.size());
   size_t bytes = element_size;
   for (size_t i = shape.size(); i-- > 0; bytes *= static_cast<size_t>(shape[dim_order[i]]))
     strides[dim_order[i]] = bytes;
@@ -38,7 +39,7 @@ std::vector<uint8_t> reordered(const uint8_t *data, Span<const int64_t> shape, c
   return copy;
 }
 
-// Sets an input that is not a tensor from the text of a number, true, false or none.
+// Sets an input that is not a tensor, from a text that is a number, "true", "false" or "none".
 Status set_number(Method &method, size_t index, uint32_t tag, const std::string &text, Error &error) {
   if (text == "none") return method.set_input_none(index, error);
   if (text == "true" || text == "false") return method.set_input(index, int64_t{text == "true"}, error);
@@ -52,8 +53,8 @@ Status set_number(Method &method, size_t index, uint32_t tag, const std::string 
               "; give a number, true, false or none instead of ", text.c_str(), ".");
 }
 
-// Sets input `index` to zeros if `path` is NULL; otherwise to the content of the file `path` or, if the input is not a
-// tensor, to the value that `path` spells. `array` receives a tensor's elements, and must live until the last run.
+// Sets input `index`. If `path` is NULL, sets it to zeros; if the input is a tensor, to the content of the file `path`;
+// otherwise to the value that `path` spells. `array` receives a tensor's elements, and must live until the last run.
 Status set_input(Method &method, size_t index, const char *path, Array &array, Error &error) {
   const ValueInfo info = method.info().input(index);
   if (info.tag != EDGECORE_TAG_TENSOR) {
@@ -80,7 +81,7 @@ Status set_input(Method &method, size_t index, const char *path, Array &array, E
     return fail(error, EDGECORE_INVALID_ARGUMENT, path, " has ", array.bytes.size(), " bytes of data; input ", index,
                 " needs ", bytes, ".");
   }
-  TensorArgument argument;  // without strides, elements are in the dim order that the method expects
+  TensorArgument argument;  // without strides, the elements are taken to be in the dim order that the method expects
   const Span<const int64_t> shape(array.shape.data(), array.shape.size());
   if (path != nullptr && ends_with(path, ".npy") && shape.size() == info.tensor.dim_order.size()) {
     const size_t element_size = scalar_type_info(array.scalar_type).size;
@@ -179,7 +180,7 @@ Status write_output(const Method &method, size_t index, const std::string &prefi
     case EDGECORE_TAG_TENSOR:
       break;
     default:
-      return {};  // None or a list of tensors (which no exported program returns) is not written
+      return {};  // None, or a list of tensors (which no exported program returns), is not written
   }
   const edgecore_tensor &tensor = *value.as.tensor;
   const size_t element_size = scalar_type_info(tensor.scalar_type).size;

@@ -6,8 +6,8 @@
 
 namespace edgecore::tools {
 
-// Runs all test cases, or one method's, of the .bpte file at `path`, and prints a line for each output. The same
-// file must be open in `module`. Errors: as BundledCases::open, NOT_FOUND (no test case), and INVALID_STATE if a
+// Runs the test cases of all methods, or of one method, in the .bpte file at `path`. Prints a line for each output. The
+// same file must be open in `module`. Errors: as BundledCases::open, NOT_FOUND (no test case), and INVALID_STATE if a
 // case has failed.
 Status verify(Module &module, const char *path, const char *method, const Tolerance &tolerance, Error &error);
 

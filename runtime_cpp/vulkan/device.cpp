@@ -167,8 +167,8 @@ VkCommandBuffer CommandPool::allocate() {
 Buffer::Buffer(Device &device, uint64_t bytes, bool host_access) : device_(&device), size_(bytes) {
   VkBufferCreateInfo info = {};
   info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
-  // Avoid powers of two: for each combination of texel buffers of such sizes, the driver llvmpipe compiles a shader
-  // again.
+  // Avoid sizes that are powers of two: the driver llvmpipe compiles a shader again for each combination of texel
+  // buffers of such sizes.
   info.size = (bytes & (bytes - 1)) == 0 ? bytes + 16 : bytes;
   info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
                VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;

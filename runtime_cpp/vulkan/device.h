@@ -33,7 +33,8 @@ class Buffer {
   VkBuffer handle() const { return handle_; }
   uint64_t size() const { return size_; }
   void *mapped() const { return mapped_; }
-  // If memory is not coherent, flush makes host writes visible to the device, and invalidate device writes to the host.
+  // For memory that is not coherent: flush makes host writes visible to the device, and invalidate makes device writes
+  // visible to the host.
   void flush() const;
   void invalidate() const;
 
@@ -52,7 +53,7 @@ struct DeviceNeeds {
   // Flags that the queue family must have.
   VkQueueFlags queue_flags = VK_QUEUE_COMPUTE_BIT;
   std::vector<const char *> extensions;
-  // List of structures with the features to enable, for VkDeviceCreateInfo::pNext.
+  // Linked list of structures with the features to enable, for VkDeviceCreateInfo::pNext.
   const void *features = nullptr;
 };
 
@@ -83,7 +84,7 @@ class Device {
   // Submits commands to the queue. When they have run, the device signals the fence, which must not be in use.
   void submit(VkCommandBuffer commands, VkFence fence);
   void wait(VkFence fence, uint64_t timeout_ns) const;
-  // Returns a new buffer on the device. `write` fills its content, which is all zeros before the call.
+  // Returns a new buffer on the device. The buffer is all zeros until `write` fills it.
   Buffer upload(uint64_t bytes, const std::function<void(uint8_t *memory)> &write);
   // Copies bytes between two buffers, and waits until the copy is done.
   void copy(const Buffer &from, const Buffer &to, uint64_t offset, uint64_t bytes);

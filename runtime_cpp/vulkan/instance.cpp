@@ -117,7 +117,8 @@ Vulkan::Vulkan(const InstanceSettings &settings) : api_version_(settings.api_ver
   }
   uint32_t count = 0;
   const VkResult listed = vkEnumeratePhysicalDevices(instance_, &count, nullptr);
-  if (listed == VK_ERROR_INITIALIZATION_FAILED) return;  // the Vulkan loader's error if no driver has a device
+  // the error that the Vulkan loader returns if no driver has a device
+  if (listed == VK_ERROR_INITIALIZATION_FAILED) return;
   check(listed, "listing the Vulkan devices");
   devices_.resize(count);
   check(vkEnumeratePhysicalDevices(instance_, &count, devices_.data()), "listing the Vulkan devices");

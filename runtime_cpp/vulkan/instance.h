@@ -25,7 +25,7 @@ std::string version_text(uint32_t version);
 class Messages {
  public:
   void add(const char *text);
-  // Returns the message, or no text if there is none, and forgets it.
+  // Returns the message and forgets it. Returns an empty text if there is no message.
   std::string take();
 
  private:
@@ -62,8 +62,8 @@ class Vulkan {
   std::vector<VkPhysicalDevice> devices_;
 };
 
-// Returns the device with the index `choice`, or with `choice` as a part of its name. If `choice` is empty, returns the
-// first GPU or, if there is none, the first device.
+// Returns the device whose index is `choice`, or whose name contains `choice`. If `choice` is empty, returns the first
+// GPU or, if there is none, the first device.
 VkPhysicalDevice find_device(const Vulkan &vulkan, std::string_view choice);
 
 // Throws a Failure with one sentence if the driver of a device supports only a Vulkan version below `version`.

@@ -2,9 +2,9 @@
 // that the host offers to plugins. backend.h and kernel.h include this file. Plain C, no dependencies.
 //
 // Layout rules, so that a plugin works with a host of another version: every struct that later versions may extend
-// starts with edgecore_header. A struct from the other side has a member only if its struct_size covers the member
-// (EDGECORE_HAS). Arrays of structs are passed with a stride in bytes. Integers have fixed widths; there is no enum,
-// bool, long, size_t or bit-field. Strings and bytes are a pointer and a length; strings need not end with a NUL.
+// starts with edgecore_header. A struct that the other side filled in has a member only if its struct_size covers that
+// member (EDGECORE_HAS). Arrays of structs are passed with a stride in bytes. Integers have fixed widths; there is no
+// enum, bool, long, size_t or bit-field. Strings and bytes are a pointer and a length; strings need not end with a NUL.
 #ifndef EDGECORE_ABI_H_
 #define EDGECORE_ABI_H_
 
@@ -12,9 +12,9 @@
 #include <stdint.h>
 
 // Version 0 is a draft: host and plugin must have exactly the same major and minor number. From 1.0 on, a minor version
-// only adds members to structs. A host then loads plugins that were built for an older version with a major number that
-// it supports, and plugins that were built for a newer minor version and declare that they also work with this host
-// (edgecore_backend.min_host_*).
+// only adds members to structs. From then on, a host loads a plugin that was built for an older version, if it supports
+// the major number of that version. It loads a plugin that was built for a newer minor version, if the plugin declares
+// that it also works with this host (edgecore_backend.min_host_*).
 #define EDGECORE_ABI_MAJOR 0
 #define EDGECORE_ABI_MINOR 11
 
@@ -42,7 +42,7 @@ typedef struct edgecore_header {
   ((pointer)->header.struct_size >= (uint64_t)((const char *)(&(pointer)->member + 1) - (const char *)(pointer)))
 
 typedef struct edgecore_str {
-  const char *data;  // text in UTF-8; a text from a file may hold any byte
+  const char *data;  // text in UTF-8; text that comes from a file may hold any bytes
   uint64_t size;
 } edgecore_str;
 
@@ -52,9 +52,9 @@ typedef struct edgecore_bytes {
 } edgecore_bytes;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Errors: functions return a code and write a message into an edgecore_error that the caller passes. The codes have the
-// numbers of ExecuTorch, the reference runtime for .pte files, so that a code in a log means the same for both
-// runtimes.
+// Errors: functions return a code and write a message into an edgecore_error that the caller passes. The numbers of the
+// codes are the same as in ExecuTorch, the reference runtime for .pte files, so that a code in a log means the same for
+// both runtimes.
 
 #define EDGECORE_OK 0x00
 #define EDGECORE_INTERNAL 0x01
@@ -86,8 +86,8 @@ typedef struct edgecore_error edgecore_error;
 // Tensors and values.
 
 // edgecore_dl_dtype and edgecore_dl_tensor have the memory layouts of DLPack 1.x's DLDataType and DLTensor, with one
-// difference: the device type is an int32 here, and an enum (DLDeviceType) in DLPack, whose size depends on the
-// compiler. Compilers for machines with an operating system make that enum an int32 too.
+// difference: the device type is an int32 here. In DLPack it is the enum DLDeviceType, whose size depends on the
+// compiler; compilers for machines with an operating system give it the size of an int32 too.
 typedef struct edgecore_dl_dtype {
   uint8_t code;  // EDGECORE_DL_*
   uint8_t bits;
@@ -157,7 +157,7 @@ typedef struct edgecore_list {
   uint64_t count;
 } edgecore_list;
 
-#define EDGECORE_VALUE_UNKNOWN 1u  // flag of a number in prepare: its value is known only when the method runs
+#define EDGECORE_VALUE_UNKNOWN 1u  // flag of a number argument in prepare: its value is known only when the method runs
 
 typedef struct edgecore_value {
   uint32_t tag;
@@ -197,13 +197,14 @@ typedef struct edgecore_host {
   int32_t(EDGECORE_CALL *fail)(edgecore_error *error, int32_t code, edgecore_str text);
   void(EDGECORE_CALL *log)(edgecore_scope *scope, int32_t level, edgecore_str text);
 
-  // allocate and deallocate use the heap of the host; both are NULL on a system without a heap. allocate returns NULL
-  // if no memory is left.
+  // allocate and deallocate use the host's heap; both are NULL on a system without a heap. allocate returns NULL if no
+  // memory is left.
   void *(EDGECORE_CALL *allocate)(edgecore_scope *scope, uint64_t size, uint64_t alignment);
   void(EDGECORE_CALL *deallocate)(edgecore_scope *scope, void *data, uint64_t size, uint64_t alignment);
 
-  // Allocates memory that lives until the current execute or kernel call returns; NULL if none is left. May be called
-  // only with the scope of an instance or a kernel call, and only on the thread on which the host called the plugin.
+  // Allocates memory that lives until the current execute or kernel call returns. Returns NULL if no memory is left.
+  // May be called only with the scope of an instance or a kernel call, and only on the thread on which the host called
+  // the plugin.
   void *(EDGECORE_CALL *scratch)(edgecore_scope *scope, uint64_t size, uint64_t alignment);
 
   // Calls fn for the items [0, n) in pieces of at least `grain` items (0: the host chooses) and returns when all pieces
@@ -225,19 +226,20 @@ typedef struct edgecore_host {
   // Sets the shape of an output; the rank stays the same. May change dl.data if the tensor is GROWABLE. Every kernel,
   // and every delegate in prepare, must call resize for each output before it writes, even if the shape is right
   // already, because resize also refuses an output that is READ_ONLY. It fails, and leaves the tensor unchanged, if the
-  // shape exceeds capacity or max_shape, or if the shape changes and the same tensor is passed as another argument of
-  // the call. May be called only with the scope of an instance or a kernel call, and only on the thread on which the
-  // host called the plugin.
+  // shape exceeds capacity or max_shape, or if the shape changes while another argument of the call is the same tensor.
+  // May be called only with the scope of an instance or a kernel call, and only on the thread on which the host called
+  // the plugin.
   int32_t(EDGECORE_CALL *resize)(edgecore_scope *scope, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim,
                                  edgecore_error *error);
 
   // Begin and end a profile event of an instance or a kernel; events must be properly nested. Report events only if the
   // method is traced, and test this before building `name`: if it is not traced, both members are NULL in the table
-  // that a kernel receives, and edgecore_instance_info.flags of an instance lacks EDGECORE_INSTANCE_PROFILED.
+  // that a kernel receives, and an instance's edgecore_instance_info.flags lack EDGECORE_INSTANCE_PROFILED.
   uint64_t(EDGECORE_CALL *event_begin)(edgecore_scope *scope, edgecore_str name, int64_t debug_id);
   void(EDGECORE_CALL *event_end)(edgecore_scope *scope, uint64_t event);
 
-  // Reports the progress of slow work, such as a recompilation in prepare: `done` of `total` steps; total 0 if unknown.
+  // Reports the progress of slow work, such as a recompilation in prepare: `done` of `total` steps are done. `total` is
+  // 0 if the number of steps is unknown.
   void(EDGECORE_CALL *progress)(edgecore_scope *scope, edgecore_str what, uint64_t done, uint64_t total);
 
   // Adds an event whose times are known only afterwards, for example from the profile of a library or a device. `begin`
@@ -247,9 +249,10 @@ typedef struct edgecore_host {
                                  uint64_t end);
 
   // For debugging, passes to the host a value that an operation inside of a delegate has computed. `name` and
-  // `debug_id` identify the operation, as in event_begin. `value` is a dense tensor in host memory, its dims in memory
-  // order; the host copies it. May be called only with the scope of an instance that has EDGECORE_INSTANCE_VALUES in
-  // edgecore_instance_info.flags, during execute, on the thread on which the host called the plugin.
+  // `debug_id` identify the operation, as in event_begin. `value` is a dense tensor in host memory. Its dims are listed
+  // from outermost to innermost in memory. The host copies it. May be called only with the scope of an instance that
+  // has EDGECORE_INSTANCE_VALUES in edgecore_instance_info.flags, during execute, on the thread on which the host
+  // called the plugin.
   void(EDGECORE_CALL *event_value)(edgecore_scope *scope, edgecore_str name, int64_t debug_id,
                                    const edgecore_tensor *value);
 } edgecore_host;

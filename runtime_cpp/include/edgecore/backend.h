@@ -1,15 +1,16 @@
 // The C interface between the runtime (the host) and a backend, draft version 0. Plain C.
 //
 // The entry function of a backend returns its edgecore_backend: the table of its functions and properties. A shared
-// library exports only this function, as edgecore_backend_v0. In a static build (EDGECORE_STATIC)
-// EDGECORE_BACKEND(xnnpack) names it edgecore_backend_v0_xnnpack, and the application calls it and passes the table to
-// the runtime. There are no static initialisers.
+// library exports only this function, as edgecore_backend_v0. In a static build (EDGECORE_STATIC),
+// EDGECORE_BACKEND(xnnpack) names this function edgecore_backend_v0_xnnpack; the application calls it and passes the
+// table to the runtime. There are no static initialisers.
 //
 // Handles (opaque pointers) and their lifetimes: driver (one per process) > program (one per loaded file) > delegate
 // (one per blob of a method) > instance (execution state of a delegate). A state set (mutable buffers) also belongs to
-// a program; instances use it. The host destroys each handle that it created: children before their parent, and a state
-// set after the instances that use it. Unless a comment says otherwise, a function of the table may allocate, may call
-// the host and may block as long as its work takes. A function that fails frees everything that it allocated.
+// a program; instances use it. The host destroys each handle that it created. It destroys children before their parent,
+// and a state set after the instances that use it. Unless a comment says otherwise, a function of the table may
+// allocate, may call the host and may block as long as its work takes. A function that fails frees everything that it
+// allocated.
 #ifndef EDGECORE_BACKEND_H_
 #define EDGECORE_BACKEND_H_
 
@@ -32,12 +33,12 @@ typedef struct edgecore_instance edgecore_instance;    // execution state of a d
 #define EDGECORE_NO_THREADS 4u            // the backend computes on the calling thread or a device, and has no threads
 #define EDGECORE_VALIDATES_BLOBS 8u       // the backend refuses a malformed blob without a crash, hang or stray access
 #define EDGECORE_NEEDS_TRUSTED_BLOBS 16u  // a malformed blob may crash the backend: the host checks SHA-256 of blobs
-#define EDGECORE_MAY_ALIAS_INPUT 32u      // execute works if outputs lie in the memory of an input
+#define EDGECORE_MAY_ALIAS_INPUT 32u      // execute works even if outputs lie in the memory of an input
 #define EDGECORE_OWN_HEAP 64u  // the library allocates from a heap of its own: its declared memory needs are estimates
 #define EDGECORE_VENDOR_THREADS 128u  // a vendor's driver or library has threads that the backend cannot limit
 
-// edgecore_backend.features: how the library was built. The host refuses a library with a feature that the host itself
-// was not built with; code built with a sanitizer, for example, needs the sanitizer's runtime in the process.
+// edgecore_backend.features: how the library was built. The host refuses a library that has a feature which the host
+// lacks. For example, code built with a sanitizer needs the sanitizer's runtime in the process.
 #define EDGECORE_FEATURE_ASAN 1u
 #define EDGECORE_FEATURE_TSAN 2u
 #define EDGECORE_FEATURE_FREE_THREADED 4u
@@ -94,10 +95,10 @@ typedef struct edgecore_compile_spec {
 typedef struct edgecore_memory_need {
   edgecore_header header;
   uint32_t kind;
-  uint32_t space;  // 0: host memory; other numbers have a meaning that the backend defines, also in the file's metadata
+  uint32_t space;  // 0: host memory; the backend defines other numbers, also those in the file's metadata
   uint64_t bytes;
   uint64_t alignment;
-  edgecore_str shared_group;  // needs of one non-empty group may share one block: only the largest counts
+  edgecore_str shared_group;  // memory needs with the same non-empty group may share a block: only the largest counts
 } edgecore_memory_need;
 
 typedef struct edgecore_memory_block {
@@ -111,7 +112,7 @@ typedef struct edgecore_buffer_requirement {
   uint64_t alignment;     // alignment in bytes, a power of two
   uint64_t tail_padding;  // bytes after the tensor's end that must be readable
   uint64_t granule;       // the size of the argument's memory must be a multiple of this many bytes; 1: any size
-  uint32_t memory_kind;   // memory kind: 0 is host memory; the backend defines others, for buffer_create
+  uint32_t memory_kind;   // memory kind for buffer_create: 0 is host memory; the backend defines the others
   uint32_t reserved;
 } edgecore_buffer_requirement;
 
@@ -138,7 +139,8 @@ typedef struct edgecore_delegate_info {
 } edgecore_delegate_info;
 
 #define EDGECORE_INSTANCE_PROFILED 1u  // flag: the host records profile events; otherwise none need to be reported
-#define EDGECORE_INSTANCE_VALUES 2u    // flag: the host records operations' values (host->event_value); optional
+// flag: the host records values of operations (host->event_value); reporting them is optional
+#define EDGECORE_INSTANCE_VALUES 2u
 
 typedef struct edgecore_instance_info {
   edgecore_header header;
@@ -184,11 +186,11 @@ typedef struct edgecore_execute_info {
 } edgecore_execute_info;
 
 // execute returns this code if the work continues after it has returned. The backend then calls the completion function
-// exactly once, from any thread, possibly before execute has returned, with a code and, if the code is not EDGECORE_OK,
-// a message, which the host copies. Until that call, arguments and memory blocks stay valid and do not move, and the
-// host calls no function with this instance except instance_destroy; `info` and `error` are valid only during execute.
-// instance_destroy waits until the device no longer uses arguments and memory; after it has returned, the completion
-// function must not be called.
+// exactly once, from any thread, possibly before execute has returned. It passes a code and, if the code is not
+// EDGECORE_OK, a message, which the host copies. Until that call, arguments and memory blocks stay valid and do not
+// move, and the only function that the host calls with this instance is instance_destroy. `info` and `error` are valid
+// only during execute. instance_destroy waits until the device no longer uses arguments and memory; after it has
+// returned, the completion function must not be called.
 #define EDGECORE_PENDING 0x40
 
 #define EDGECORE_COMPATIBLE 0
@@ -203,8 +205,8 @@ typedef struct edgecore_execute_info {
 // --- The functions of a backend --------------------------------------------------------------------------------------
 
 // The functions and properties of a backend. The members up to `version` keep their offsets in every version of the
-// interface, so that a host can read `distribution` to name the package of a backend that it refuses. Only functions
-// marked (optional) may be NULL.
+// interface, so that a host can read `distribution` even of a backend that it refuses, and name its package. Only
+// functions marked (optional) may be NULL.
 typedef struct edgecore_backend {
   edgecore_header header;   // header.major and minor are the interface version that the library was built for
   uint16_t min_host_major;  // interface version of the oldest host that the library works with
@@ -229,8 +231,9 @@ typedef struct edgecore_backend {
   void(EDGECORE_CALL *driver_destroy)(edgecore_driver *driver);
 
   // (optional) Returns EDGECORE_COMPATIBLE, EDGECORE_COMPATIBLE_RECOMPILE or EDGECORE_INCOMPATIBLE for a blob.
-  // `compatibility` is the string that preprocess, the compiler part of the backend, stored with the blob, such as the
-  // device that it was compiled for. For INCOMPATIBLE the reason is stored in `error`. Called before the blob is read.
+  // `compatibility` is the string that the backend's compiler (preprocess) stored with the blob, such as the name of
+  // the device for which the blob was compiled. For INCOMPATIBLE the reason is stored in `error`. Called before the
+  // blob is read.
   int32_t(EDGECORE_CALL *check_compatibility)(edgecore_driver *driver, edgecore_str compatibility,
                                               edgecore_error *error);
 
@@ -254,8 +257,8 @@ typedef struct edgecore_backend {
   void(EDGECORE_CALL *instance_destroy)(edgecore_instance *instance);
 
   // Prepares the instance for the shapes of `args`. The host calls prepare before the first execute, and again whenever
-  // a shape, the flags of a tensor or a number has changed. The dtype, rank and dim order of an argument never change.
-  // When a method is loaded, tensors have their maximum shapes, and numbers are meaningless and have the flag
+  // a shape, a tensor's flags or a number argument has changed. The dtype, rank and dim order of an argument never
+  // change. When a method is loaded, tensors have their maximum shapes, and numbers are meaningless and have the flag
   // EDGECORE_VALUE_UNKNOWN; before execute, prepare is called again with the actual numbers. prepare checks dtypes,
   // ranks and shapes of all arguments, calls host->resize for each output (even if the shape is right already, because
   // resize also refuses read-only outputs), and returns the memory that execute needs. Tensors may have no data yet
@@ -272,12 +275,12 @@ typedef struct edgecore_backend {
 
   // (optional: all seven or none) Functions for mutable buffers of the model that the backend keeps, such as a KV
   // cache. A state set holds the buffers of one session (a loaded file with its own history of calls). The host creates
-  // the set before the first instance, and passes it to instance_create of all delegates of the session, or of one
-  // method's delegates if the methods do not share their state. instance_create adds the buffers that its delegate uses
-  // and that the set does not have yet; their initial values are in the blob or in named data. Delegates that name the
-  // same buffer share it. If the application provides no place for state, the host passes no state set; instance_create
-  // must then fail for a delegate that needs one. All functions that take a state set, and prepare and execute of its
-  // instances, are called by one thread at a time, and never while an execution is pending.
+  // the set before the first instance. It passes the set to instance_create for all delegates of the session, or only
+  // for the delegates of one method if the methods do not share their state. instance_create adds the buffers of its
+  // delegate that are not in the set yet; their initial values are in the blob or in named data. Delegates that name
+  // the same buffer share it. If the application provides no place for state, the host passes no state set;
+  // instance_create must then fail for a delegate that needs one. All functions that take a state set, and prepare and
+  // execute of its instances, are called by one thread at a time, and never while an execution is pending.
   int32_t(EDGECORE_CALL *state_set_create)(edgecore_program *program, const edgecore_state_set_info *info,
                                            edgecore_state_set **out, edgecore_error *error);
   void(EDGECORE_CALL *state_set_destroy)(edgecore_state_set *state_set);
@@ -287,8 +290,8 @@ typedef struct edgecore_backend {
   // Gives all tensors of the set their initial values. After a failed execution, or after a failure of reset or
   // import_state, the host calls reset, or import_state for each tensor, before the next execution with the set.
   int32_t(EDGECORE_CALL *reset)(edgecore_state_set *state_set, edgecore_error *error);
-  // export_state copies a tensor of the set to row-major bytes, import_state copies it from such bytes; state_describe
-  // returns the number of these bytes. The host checks names, dtypes and shapes before the first import_state, so
+  // export_state copies a tensor of the set to row-major bytes. import_state sets the tensor from row-major bytes.
+  // state_describe returns their number. The host checks names, dtypes and shapes before the first import_state, so
   // import_state fails only if the device fails.
   int32_t(EDGECORE_CALL *export_state)(edgecore_state_set *state_set, uint64_t index, edgecore_memory_block out,
                                        edgecore_error *error);
@@ -300,10 +303,10 @@ typedef struct edgecore_backend {
   int32_t(EDGECORE_CALL *set_option)(edgecore_instance *instance, const edgecore_option *option, edgecore_error *error);
 
   // (optional) Functions for tensors in device memory. If edgecore_tensor.buffer is not NULL, the tensor is in a buffer
-  // of the device: its data is NULL, and byte_offset counts from the start of the buffer. A value that only delegates
-  // of this backend use, all with the same memory_kind, stays on the device: in one buffer, or, if it is a mutable
-  // buffer of the model, in two that swap roles from run to run. If a kernel, another backend or the caller also uses a
-  // value, the host copies it between a buffer and host memory, which needs create, destroy, map and unmap. If
+  // of the device: its data is NULL, and byte_offset counts from the start of the buffer. A value stays on the device
+  // if only delegates of this backend use it, all with the same memory_kind. It is in one device buffer; a mutable
+  // buffer of the model is in two, which swap roles from run to run. If a kernel, another backend or the caller also
+  // uses a value, the host copies it between a buffer and host memory, which needs create, destroy, map and unmap. If
   // buffer_flush and buffer_invalidate are not NULL, the host calls flush after writing to mapped memory, and
   // invalidate before reading from it. `bytes` is the size at the maximum shape, with granule and tail padding. A
   // buffer has at most one mapping at a time, and none while an execution that uses the buffer is pending. Buffers are
@@ -318,8 +321,8 @@ typedef struct edgecore_backend {
   int32_t(EDGECORE_CALL *buffer_invalidate)(edgecore_buffer *buffer, edgecore_error *error);
 
   // (optional) Share buffers with other users of the device. buffer_export returns a handle of kind EDGECORE_HANDLE_*,
-  // which the caller owns. buffer_import makes a buffer from the memory of a handle; that memory must outlive the
-  // buffer. Both return NOT_SUPPORTED for a kind that the backend does not support.
+  // which the caller owns. buffer_import makes a buffer from a handle's memory, which must outlive the buffer. Both
+  // return NOT_SUPPORTED for a kind that the backend does not support.
   int32_t(EDGECORE_CALL *buffer_export)(edgecore_buffer *buffer, uint32_t kind, uint64_t *out, edgecore_error *error);
   int32_t(EDGECORE_CALL *buffer_import)(edgecore_driver *driver, uint32_t kind, uint64_t handle, uint64_t bytes,
                                         uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);

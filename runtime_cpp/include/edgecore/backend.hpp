@@ -55,8 +55,8 @@
 
 namespace edgecore::backend {
 
-// Exception: a service of the host failed. The service has stored the error message already, so this exception carries
-// only the code.
+// Exception: a service of the host failed. It carries only the code, because the service has already stored the error
+// message.
 struct Reported {
   int32_t code;
 };
@@ -72,9 +72,9 @@ class Host {
 
   void log(int32_t level, std::string_view text) const { table_->log(scope_, level, to_str(text)); }
 
-  // Calls body(begin, end, worker) for [0, n) in pieces of at least `grain` items, on the method's threads. If a body
-  // throws, the first exception is thrown here after all pieces are done. May be called only with the Host of an
-  // instance.
+  // Calls body(begin, end, worker) for [0, n) in pieces of at least `grain` items, on the method's threads. If a call
+  // of `body` throws, parallel_for throws the first exception after all pieces are done. May be called only with the
+  // Host of an instance.
   template <typename Body>
   void parallel_for(uint64_t n, uint64_t grain, const Body &body) const {
     Loop<Body> loop{&body, {false}, {}};
@@ -93,10 +93,10 @@ class Host {
   }
 
   // Passes to the host a value that an operation has computed; the host copies it. The elements are dense; `shape`
-  // lists the dims from outermost to innermost in memory. If the graph orders the dims differently, preprocess returns
-  // that order in value_dim_orders. `debug_id` as in add_event. `scalar_type` is a number of the .pte's ScalarType,
-  // `code` (EDGECORE_DL_*) and `bits` are its DLPack dtype. May be called only in execute, with the Host of an instance
-  // that has EDGECORE_INSTANCE_VALUES.
+  // lists the dims from outermost to innermost in memory. If the graph has another order of the dims, preprocess
+  // returns that order in value_dim_orders. `debug_id` has the same meaning as in add_event. `scalar_type` is a number
+  // of the .pte's ScalarType; `code` (EDGECORE_DL_*) and `bits` are the same type in DLPack. May be called only in
+  // execute, with the Host of an instance that has EDGECORE_INSTANCE_VALUES.
   void add_value(std::string_view name, int64_t debug_id, int32_t scalar_type, uint8_t code, uint8_t bits,
                  const std::vector<int64_t> &shape, const void *data) const {
     const size_t rank = shape.size();
@@ -237,7 +237,8 @@ class Arguments {
     }
   }
 
-  // Returns the address of the elements of tensor argument `index`; may be NULL in prepare, which needs no data.
+  // Returns the address of the elements of tensor argument `index`. The address may be NULL in prepare, which needs no
+  // data.
   template <typename Element>
   Element *data(uint64_t index) const {
     const edgecore_dl_tensor &dl = tensor(index).dl;
@@ -276,7 +277,7 @@ class Memory {
   const edgecore_execute_info &info_;
 };
 
-// Returns a request for host memory, for the result of prepare; `kind` is EDGECORE_MEMORY_*.
+// Returns a request for host memory, to be returned by prepare. `kind` is EDGECORE_MEMORY_*.
 constexpr edgecore_memory_need memory_need(uint32_t kind, uint64_t bytes, uint64_t alignment = 16) {
   return {header<edgecore_memory_need>(), kind, 0, bytes, alignment, {nullptr, 0}};
 }
@@ -313,8 +314,8 @@ struct InstanceHandle : Handle<Instance> {
   }
 };
 
-// Calls `body` and returns the code that `body` returns. Exceptions must not reach the host, which may be C: an
-// exception is converted to a code and, through host->fail, a message.
+// Calls `body` and returns its code. Converts an exception to a code and, through host->fail, a message, because
+// exceptions must not reach the host, which may be C.
 template <typename Body>
 int32_t guard(const edgecore_host *host, edgecore_error *error, const Body &body) noexcept {
   try {
@@ -437,8 +438,9 @@ void add_state_set(edgecore_backend &table) {
 
 }  // namespace detail
 
-// Returns the table of functions of a backend, made of its four classes, and of StateSet if it keeps mutable buffers.
-// The table has no functions for device buffers: set these members afterwards if the backend has them.
+// Returns a backend's table of functions, made of its four classes, and of StateSet if the backend keeps mutable
+// buffers. The table has no functions for device buffers. If the backend has such functions, set these members
+// afterwards.
 template <typename Driver, typename Program, typename Delegate, typename Instance, typename StateSet = detail::NoState>
 edgecore_backend make_table(const Declaration &declaration) {
   using detail::guard;

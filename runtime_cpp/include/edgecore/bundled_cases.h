@@ -35,9 +35,9 @@ class BundledCases {
 // Module::set_inputs.
 Status load_bundled_input(Module &module, const BundledCases &cases, StringView method, size_t index, Error &error);
 
-// Compares the outputs of a run with the expected outputs of a test case, whose inputs the run must have had. Errors:
-// INVALID_ARGUMENT (a different number of outputs, or an output outside of the tolerance), NOT_FOUND (no such case, or
-// no expected outputs), and the errors of BundledCases::expected_outputs.
+// Compares the outputs of a run with the expected outputs of a test case. The run must have had the inputs of the same
+// case. Errors: INVALID_ARGUMENT (a different number of outputs, or an output outside of the tolerance), NOT_FOUND (no
+// such case, or no expected outputs), and the errors of BundledCases::expected_outputs.
 Status verify_method_outputs(const std::vector<Value> &outputs, const BundledCases &cases, StringView method,
                              size_t index, const Tolerance &tolerance, Error &error);
 Status verify_method_outputs(const Method &method, const BundledCases &cases, size_t index, const Tolerance &tolerance,

@@ -56,14 +56,14 @@ struct Failure {
 }
 
 // Reads a blob from its start: little-endian unsigned numbers, texts and bytes. Texts and bytes are not copied: they
-// point into the blob. Every member throws a Failure if the rest of the blob is too short for the item that it reads.
+// point into the blob. Every member throws a Failure if the rest of the blob is shorter than the item to read.
 // edgecore.plugin.ByteReader does the same in Python.
 class ByteReader {
  public:
   explicit ByteReader(edgecore_bytes blob) : blob_(blob) {}
 
   // Reads the start of a blob: the bytes `magic` and a format version. Throws a Failure if the blob starts with other
-  // bytes, or if its version is not `version`. The message names `package`, which writes these blobs.
+  // bytes, or if its version is not `version`. The message names `package`, the package that writes these blobs.
   void header(std::string_view magic, uint32_t version, const char *package) {
     if (left() < magic.size() || std::memcmp(blob_.data + position_, magic.data(), magic.size()) != 0) {
       fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob was not written by %s", package);
@@ -126,8 +126,8 @@ class ByteReader {
 };
 
 // Checks the compatibility string of a delegate, for Driver::check_compatibility: returns EDGECORE_COMPATIBLE if its
-// first words are `format`, such as "acme-blob 1", and throws a Failure otherwise. The message names `package`, which
-// reads this format.
+// first words are `format`, such as "acme-blob 1", and throws a Failure otherwise. The message names `package`, the
+// package that reads this format.
 inline int32_t check_format(std::string_view compatibility, std::string_view format, const char *package) {
   const bool has_format = compatibility.substr(0, format.size()) == format;
   if (has_format && (compatibility.size() == format.size() || compatibility[format.size()] == ' ')) {

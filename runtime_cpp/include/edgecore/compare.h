@@ -23,8 +23,9 @@ struct Difference {
 };
 
 // Check that a tensor or value has the expected type and shape, and elements within the tolerance. `difference`, unless
-// it is NULL, receives the errors even if the check passes; for a list, the errors up to the first tensor that fails.
-// Errors: INVALID_ARGUMENT with the numbers and the worst element, and the errors of Tensor::check.
+// it is NULL, receives the measured errors even if the check passes; for a list, those up to the first tensor that
+// fails.
+// Errors: INVALID_ARGUMENT with the measured errors and the worst element, and the errors of Tensor::check.
 Status check_close(const Tensor &got, const Tensor &expected, const Tolerance &tolerance, Error &error,
                    Difference *difference = nullptr);
 Status check_close(const Value &got, const Value &expected, const Tolerance &tolerance, Error &error,

@@ -26,8 +26,8 @@ class DataFile {
  public:
   // Loads and verifies the tables of a .ptd file. The flatbuffer part is copied before it is verified, so that later
   // changes of the file cannot affect it. Data are loaded when they are needed. `loader` and `name` (the path, for
-  // error messages) must outlive the DataFile, which lives in `allocator` and needs no destruction. Errors:
-  // INVALID_EXTERNAL_DATA (not a .ptd, truncated or inconsistent), NOT_SUPPORTED (a newer version),
+  // error messages) must outlive the DataFile. The DataFile lives in memory of `allocator` and needs no destruction.
+  // Errors: INVALID_EXTERNAL_DATA (not a .ptd, truncated or inconsistent), NOT_SUPPORTED (a newer version),
   // MEMORY_ALLOCATION_FAILED, and the errors of the loader.
   static Result<const DataFile *> load(DataLoader &loader, StringView name, Allocator *allocator, const Limits &limits,
                                        Error &error);
@@ -56,8 +56,8 @@ class DataFile {
   Span<const uint32_t> keys_;  // indices of the file's named data, in the order of their keys
 };
 
-// Fails if two of the files contain the same key, which is ambiguous; the error names the key and both files. Errors:
-// INVALID_EXTERNAL_DATA.
+// Fails if two of the files contain the same key, because a look-up of that key would be ambiguous. The error names the
+// key and both files. Errors: INVALID_EXTERNAL_DATA.
 Status check_data_files(Span<const DataFile *const> files, Error &error);
 
 }  // namespace edgecore

@@ -11,15 +11,15 @@ namespace edgecore {
 // The purpose for which the runtime asks a DataLoader for bytes.
 enum class LoadUse : uint8_t {
   kTables,        // flatbuffers of the file; copied and released, or kept (see ProgramConfig::tables_in_place)
-  kConstants,     // constant tensors; kept, or released after a check of their SHA-256
+  kConstants,     // constant tensors; kept, unless they are loaded only to check their SHA-256
   kInitialState,  // initial values of mutable buffers; never released
   kDelegate,      // the blob of a delegate; released when the backend or the method releases it
   kNamedData,     // bytes that backends, or tensors of a .ptd file, find by a key; kept or released like kConstants
 };
 
 // Supplies the bytes of one file, piece by piece. Bytes that the runtime keeps without releasing them must stay valid
-// until the loader is destroyed. The runtime asks for a segment when it is first needed, and keeps no copy. Two threads
-// may ask for the same segment; one of them then releases its bytes again.
+// until the loader is destroyed. The runtime asks for a segment when it is first needed, and keeps no copy. If two
+// threads ask for the same segment, one of them releases its bytes again.
 class DataLoader {
  public:
   // Returns the size of the file in bytes. It never changes.
@@ -28,8 +28,8 @@ class DataLoader {
   // Returns exactly `size` bytes, at least 1, from byte `offset` of the file. The address must be divisible by the
   // largest power of two, up to 16, that divides `offset`. A file that was compiled with a greater segment_alignment
   // (for DMA, or for whole pages) needs a loader that keeps that alignment. May be called from several threads at the
-  // same time. On failure `error` receives one sentence that names the source, or stays empty: then the runtime says
-  // which bytes are missing.
+  // same time. On failure `error` receives one sentence that names the source, or stays empty: in that case the
+  // runtime's message says which bytes are missing.
   virtual Result<Bytes> load(uint64_t offset, size_t size, LoadUse use, Error &error) = 0;
 
   // Takes back bytes that load has returned, all of them at once. May be called from several threads at the same time.
@@ -46,8 +46,8 @@ class DataLoader {
 // A file in memory that is always addressable, such as flash or a buffer of the application: nothing is copied.
 class BufferDataLoader final : public DataLoader {
  public:
-  // `file` must not change or move while the loader is in use, and `tail` bytes after it must be readable. Its address
-  // should be a multiple of 128, at least of 16; otherwise its segments may be refused as misaligned.
+  // `file` must not change or move while the loader is in use, and `tail` bytes after it must be readable. The address
+  // of `file` should be a multiple of 128. If it is not even a multiple of 16, segments may be refused as misaligned.
   explicit BufferDataLoader(Bytes file, size_t tail = 0) : file_(file), tail_(tail) {}
 
   uint64_t size() const override { return file_.size(); }

@@ -15,7 +15,7 @@
 
 namespace edgecore {
 
-// The way in which a file becomes memory. The names are the same as in ExecuTorch's Module::LoadMode.
+// The way in which the bytes of a file get into memory. The names are the same as in ExecuTorch's Module::LoadMode.
 enum class LoadMode : uint8_t {
   kFile,                      // read each piece of the file when it is needed; releasing the piece frees its memory
   kMmap,                      // map the file; the system reads pages when they are used, and may drop them
@@ -37,8 +37,8 @@ class SystemDataLoader : public DataLoader {
   virtual ~SystemDataLoader() = default;
   size_t tail() const override { return kTail; }
 
-  // Gives the physical memory of loaded pieces back to the operating system, where it can read them from the file
-  // again. The bytes stay valid.
+  // Lets the operating system free the physical memory of loaded pieces that it can read from the file again. The bytes
+  // stay valid.
   virtual void drop_pages() {}
 };
 
@@ -56,8 +56,8 @@ class FileDataLoader final : public SystemDataLoader {
   explicit FileDataLoader(ReadFunction read = pread) : read_(read) {}
   ~FileDataLoader() override;
 
-  // Open the file at `path`, or use an open descriptor, which the caller closes after the loader's destruction; error
-  // messages then use `name`. Must be called once, before all other members. Errors: as open_file.
+  // Open the file at `path`, or use an open descriptor, which the caller must close after the loader is destroyed. For
+  // a descriptor, error messages use `name`. Must be called once, before all other members. Errors: as open_file.
   Status open(const char *path, Error &error);
   Status open(int descriptor, const char *name, Error &error);
 
@@ -124,8 +124,8 @@ class MmapDataLoader final : public SystemDataLoader {
   size_t mapped_ = 0;  // bytes of the mapping: size_ and the tail (kTail), rounded up to whole pages
   size_t size_ = 0;
   std::mutex mutex_;
-  // For each piece (address, size), the number of loads that were not released yet; as long as it is not 0, the pages
-  // of the piece are locked. Pieces overlap at most in their first and last pages, which stay locked.
+  // The number of loads of each piece (address, size) that were not released yet. The pages of a piece are locked as
+  // long as its number is not 0. Pieces overlap at most in their first and last pages, which stay locked.
   std::map<std::pair<const uint8_t *, size_t>, size_t> users_;
 };
 

@@ -24,12 +24,12 @@ namespace edgecore {
 
 // Returns the services for plugins that need no operating system. log, allocate and deallocate call the platform
 // (edgecore/platform.h); allocate and deallocate are NULL if it has no heap. parallel_for computes the loop on the
-// calling thread, so worker_count is 1; progress does nothing. A host layer copies the table and replaces members for
-// which its system has something better.
+// calling thread, so worker_count is 1; progress does nothing. A host layer copies the table, and replaces the members
+// that its system can implement better.
 edgecore_host core_services();
 
-// A backend that is open for one program. The host layer creates the driver, then the program handle, keeps them while
-// methods use them, and destroys them in reverse order.
+// A backend that is open for one program. The host layer creates the driver and then the program handle. It keeps both
+// while methods use them, and destroys them in reverse order.
 struct LoadedBackend {
   const edgecore_backend *table = nullptr;
   edgecore_driver *driver = nullptr;
@@ -54,8 +54,8 @@ struct PluginVersions {
   AbiVersion min_host;
 };
 
-// The interface versions of a host: it supports plugins that were built for `oldest` or later, and its own structs have
-// the members of version `newest`.
+// The interface versions of a host. It supports plugins that were built for version `oldest` or later. The structs that
+// it fills in have the members of version `newest`.
 struct HostVersions {
   AbiVersion oldest;
   AbiVersion newest;
@@ -67,12 +67,12 @@ constexpr HostVersions kHostVersions = {kAbiVersion, kAbiVersion};
 enum class Fit : uint8_t { kFits, kUpdateHost, kUpdatePlugin };
 
 // Decides whether plugin and host work together, and if not, which of them is too old. Versions with major number 0
-// must be equal. From 1.0 on, a plugin of a newer minor version runs if the host is at least plugin.min_host. A plugin
-// of a newer major version never runs.
+// must be the same for both. From 1.0 on, a plugin for a newer minor version runs if the host's version is at least
+// plugin.min_host. A plugin of a newer major version never runs.
 Fit negotiate(const PluginVersions &plugin, const HostVersions &host);
 
-// Fails unless negotiate() returns kFits. The message names both versions, `where` (the path of the library), and
-// `package`, which the user must update; `package` may be empty. Errors: NOT_SUPPORTED.
+// Fails unless negotiate() returns kFits. The message names both versions, `where` (the path of the library), and the
+// package to update. `package` may be empty. Errors: NOT_SUPPORTED.
 Status check_versions(const PluginVersions &plugin, const HostVersions &host, StringView package, StringView where,
                       Error &error);
 

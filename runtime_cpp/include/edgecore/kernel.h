@@ -17,8 +17,8 @@ typedef struct edgecore_call {
   edgecore_header header;
   const edgecore_host *host;
   edgecore_scope *scope;
-  // The arguments in the order of the operator's schema, out arguments last. An operator that returns nothing, or only
-  // arguments that it modifies, has no out arguments. If the result is not a tensor, such as the integer of
+  // The arguments in the order of the operator's schema, out arguments last. An operator has no out arguments if it
+  // returns nothing or only arguments that it modifies. If the result is not a tensor, such as the integer of
   // aten::sym_size, one more entry follows: the kernel writes the result's tag and value to it. (A .pte file lists the
   // result once more after the arguments; the kernel does not receive that entry.)
   const edgecore_value *args;
@@ -29,12 +29,12 @@ typedef struct edgecore_call {
 } edgecore_call;
 
 // Computes an operator. Returns EDGECORE_OK, or the code that host->fail returned. The host calls the function on one
-// thread; it may use host->parallel_for and host->scratch, but must not block or keep pointers to the call. It may
-// change only its outputs and the arguments that the schema marks as written (`Tensor(a!) cache`). Before writing, it
-// must call host->resize for each of them, even if the shape stays the same, because resize refuses read-only tensors.
-// After a failure the content of these tensors is undefined. In a damaged file arguments may overlap: copy a value that
-// determines an address, such as an index, before checking it, so that the kernel's own writes cannot change the value
-// after the check.
+// thread. The function may use host->parallel_for and host->scratch, but must not block or keep pointers to the call.
+// It may change only its outputs and the arguments that the schema marks as written (`Tensor(a!) cache`). Before
+// writing to one of these tensors, it must call host->resize for it, even if the shape stays the same, because resize
+// refuses read-only tensors. After a failure the content of these tensors is undefined. In a damaged file arguments may
+// overlap: copy a value that determines an address, such as an index, before checking it, so that the kernel's own
+// writes cannot change the value after the check.
 typedef int32_t(EDGECORE_CALL *edgecore_kernel_fn)(const edgecore_call *call);
 
 typedef struct edgecore_kernel {
@@ -46,7 +46,7 @@ typedef struct edgecore_kernel {
 } edgecore_kernel;
 
 // A table of kernels. `package` and `version` keep their offsets in every version of the interface, so that a host can
-// name the package of a library that it refuses.
+// name the package even of a library that it refuses.
 typedef struct edgecore_kernel_library {
   edgecore_header header;
   edgecore_str package;  // the pip package that contains the library, for error messages

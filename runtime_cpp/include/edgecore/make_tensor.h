@@ -31,10 +31,10 @@ class TensorBuilder {
   // outlive all these tensors.
   TensorBuilder &deleter(std::function<void(void *)> deleter);
   TensorBuilder &fixed_shape();  // resize() refuses the tensor
-  TensorBuilder &read_only();    // a method refuses the tensor as an input if its program writes to the input
+  TensorBuilder &read_only();    // a method refuses the tensor as an input if its program would write to that input
 
-  // Sets the number of readable bytes from the start of the memory on, if it is larger than the tensor. A backend that
-  // reads past the end of a tensor then needs no copy of it.
+  // Sets the number of readable bytes from the start of the memory on, if it is larger than the size of the tensor. A
+  // backend that reads past the end of a tensor then needs no copy of the tensor.
   TensorBuilder &readable_bytes(size_t bytes);
 
   // Makes the tensor. Fails, see Tensor::check, if the settings contradict each other.
@@ -83,9 +83,9 @@ Tensor converted(const Tensor &tensor, int32_t scalar_type);
 Tensor tensor_over(std::shared_ptr<void> owner, void *data, size_t bytes, std::vector<int64_t> shape,
                    int32_t scalar_type);
 
-// Take over the memory of a vector, whose elements are in row-major order. Without a shape the tensor has one dim. With
-// a scalar type the elements are converted by converted(). Fails, see Tensor::check, if the number of elements does not
-// fit the shape.
+// Take over the memory of a vector, whose elements are in row-major order. Without a shape the tensor has one dim. If a
+// scalar type is passed, converted() converts the elements to it. Fails, see Tensor::check, if the number of elements
+// does not fit the shape.
 template <typename T>
 Tensor make_tensor(std::vector<int64_t> shape, std::vector<T> values) {
   if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> stores bits, not an array of elements
@@ -183,11 +183,11 @@ inline Tensor ones_strided(std::vector<int64_t> shape, std::vector<int64_t> stri
   return full_strided(std::move(shape), std::move(strides), 1, scalar_type);
 }
 
-// Restarts the random numbers of the calling thread. A thread that never calls it has the same numbers in each run of
-// the program.
+// Restarts the random numbers of the calling thread. A thread that never calls this function gets the same numbers in
+// each run of the program.
 void seed_random(uint64_t seed);
-// Make tensors of random numbers: from 0 (inclusive) to 1 (exclusive); of the normal distribution with mean 0 and
-// variance 1; integers from `low` (inclusive) to `high` (exclusive). rand and randn need a type of floats.
+// Make tensors of random numbers. rand: uniform from 0 (inclusive) to 1 (exclusive). randn: normal with mean 0 and
+// variance 1. randint: integers from `low` (inclusive) to `high` (exclusive). rand and randn need a floating type.
 Tensor rand(std::vector<int64_t> shape, int32_t scalar_type = ScalarType::kFloat32);
 Tensor rand_like(const Tensor &tensor);
 Tensor randn(std::vector<int64_t> shape, int32_t scalar_type = ScalarType::kFloat32);

@@ -14,16 +14,16 @@ constexpr size_t kArenaAlignment = 64;
 constexpr size_t kArenaTail = 128;
 
 // Support for delegates that require arguments in device memory (buffer requirements with a memory_kind). A value that
-// only delegates of one backend use stays in device memory; a mutable buffer also stays there between runs, and between
-// the methods of a session. Other values are copied when they cross between host and device; each copy is an event of
-// the trace. Only applications that call device_memory() are linked with this code.
+// only delegates of one backend use stays in device memory. A mutable buffer stays there also between runs, and is
+// shared there by the methods of a session. Other values are copied when they cross between host and device; each copy
+// is an event of the trace. Only applications that call device_memory() are linked with this code.
 class DeviceMemory;
 const DeviceMemory *device_memory();
 
 // The resources that the caller gives a method. All pointers must outlive the method.
 struct MethodConfig {
   Allocator *allocator = nullptr;       // holds the Method and its parts; the runtime never frees its memory
-  ScratchAllocator *scratch = nullptr;  // provides scratch memory for kernels and delegates; NULL: they have none
+  ScratchAllocator *scratch = nullptr;  // provides scratch memory for kernels and delegates; NULL: there is none
   const edgecore_host *host = nullptr;  // NULL: core_services()
   void *context = nullptr;              // host services receive it as scope->context
   Span<const edgecore_kernel_library *const> kernels;
@@ -31,8 +31,8 @@ struct MethodConfig {
   // The memory of planned tensors: arena i has at least MethodInfo::arena_bytes(i) + kArenaTail bytes at a multiple of
   // kArenaAlignment. Empty: the arenas are allocated from `allocator`.
   Span<const MutableBytes> arenas;
-  // Holds mutable buffers that the methods of a session share, and the state of backends. NULL: methods share nothing,
-  // and delegates with state fail to load. All methods of a session have the same `devices`.
+  // Holds the mutable buffers that the methods of a session share, and the state of backends. If NULL, methods share
+  // nothing, and delegates with state fail to load. All methods of a session have the same `devices`.
   StateStore *state = nullptr;
   StateSharing sharing = StateSharing::kAsFile;
   EventTracer *tracer = nullptr;
@@ -51,14 +51,15 @@ struct TensorArgument {
   Span<const int64_t> strides;  // strides in elements; empty: dense, in the dim order that the method expects
 
   // The number of readable bytes from `data` on, or 0 if only the bytes of the tensor are readable. Some backends read
-  // past the end of a tensor; if enough bytes after it are readable (padding, the rest of its page), they copy nothing.
+  // past the end of a tensor. They need no copy of it if enough bytes after its end are readable (padding, or the rest
+  // of its page).
   uint64_t readable_bytes = 0;
   bool writable = false;  // the program may write to `data`: required if it mutates this input in the caller's memory
 };
 
 // An object of the caller that is told when Method::resume can continue a pending run. ready() is called once for each
-// EDGECORE_PENDING that Method::start or resume returns, from any thread, possibly before they return. ready() must not
-// call the method. The object must exist until ready() has returned.
+// EDGECORE_PENDING that Method::start or resume returns. The call may come from any thread, and even before start or
+// resume returns. ready() must not call the method. The object must exist until ready() has returned.
 class Completion {
  public:
   virtual void ready() = 0;
@@ -87,7 +88,7 @@ class Method {
   // Sets a tensor input. If the program plans memory for the input, the tensor is copied to that memory; such an input
   // must be set before every run, because other tensors use the same memory. Any other input is borrowed and stays set:
   // its data must stay valid until execute has returned. If the program mutates a borrowed input, it writes to the
-  // caller's data; this fails unless the argument is `writable`.
+  // caller's data; set_input fails for such an input unless the argument is `writable`.
   // Errors: INVALID_ARGUMENT with the expected and the actual dtype, rank, shape or layout.
   Status set_input(size_t index, const TensorArgument &tensor, Error &error);
   // Sets an int, bool (0 or 1) or double input. If the export specialized the program to one value of this input, any
@@ -98,9 +99,9 @@ class Method {
   Status set_input_none(size_t index, Error &error);
   // Returns true if set_input copies the tensor, false if it borrows it.
   bool input_is_copied(size_t index) const;
-  // Returns the memory that the program plans for a tensor input; NULL if it plans none, and while a run is pending.
-  // The caller may write the input to this memory and then call set_input with this address, which copies nothing. This
-  // saves a second buffer.
+  // Returns the memory that the program plans for a tensor input; NULL if it plans none, and while a run is pending. If
+  // the caller writes the input to this memory and passes this address to set_input, nothing is copied, and no second
+  // buffer is needed.
   void *planned_input(size_t index);
 
   // Sets the memory of an output for which the program plans no memory (ValueInfo.tensor.planned is false). `bytes`
@@ -110,7 +111,7 @@ class Method {
   Status set_output(size_t index, void *data, uint64_t bytes, Error &error);
   bool output_needs_memory(size_t index) const;
 
-  // Runs the method once. After a failure outputs are undefined, and the method may be executed again; but if a
+  // Runs the method once. After a failure the outputs are undefined. The method may be executed again, but if a
   // delegate with state failed, the state must be reset or imported first.
   // Errors: INVALID_STATE (an input or output was not set, or a delegate with state has failed), or the error of a
   // kernel or delegate, whose message starts with method, instruction and operator or backend.
@@ -136,8 +137,8 @@ class Method {
   // Restores the initial values of the mutable buffers that only this method uses. StateStore::reset resets shared
   // buffers and the state of backends. Must not be called while a run is pending.
   void reset();
-  // Returns true if the method shares state with another method, even one that is loaded later; the two must not run at
-  // the same time.
+  // Returns true if the method shares state with another method, including a method that is loaded later. Two such
+  // methods must not run at the same time.
   bool shares_state() const;
   // Replaces MethodConfig::tracer; NULL removes it. Delegates report operations inside of them only if the method had a
   // tracer when it was loaded. Must not be called while a run is pending.
@@ -146,8 +147,8 @@ class Method {
   // while a run is pending.
   void visit_state(StateVisitor &visitor) const;
 
-  // Return sizes in bytes: of the planned arenas, of the memory that delegates asked for, and of the copies of
-  // arguments whose own memory does not meet the requirements of a delegate (alignment, padding, device).
+  // Return sizes in bytes: of the planned arenas; of the memory that delegates asked for; and of the copies that are
+  // made of arguments whose memory does not meet a delegate's requirements (alignment, padding, device).
   uint64_t planned_bytes() const;
   uint64_t delegate_bytes() const;
   uint64_t staging_bytes() const;

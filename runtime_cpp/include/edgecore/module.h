@@ -22,12 +22,12 @@
 
 namespace edgecore {
 
-// The levels of a trace. Each level records more than the one before: runs; then also instructions and the operations
-// inside of delegates; then also the time of each thread in each parallel loop.
+// The levels of a trace. Each level adds to the one before. The first records runs; the second, instructions and the
+// operations inside of delegates; the third, the time of each thread in each parallel loop.
 enum class TraceLevel : uint8_t { kCalls, kOperators, kThreads };
 
-// The values that a trace holds in addition to times: none; the outputs of runs; also the results of instructions, and
-// of operations inside of delegates if backends report them.
+// The values that a trace holds in addition to times. The first level has none; the second, the outputs of runs. The
+// third adds the results of instructions, and of the operations inside of delegates if backends report them.
 enum class DebugLevel : uint8_t { kNone, kOutputs, kValues };
 
 constexpr uint64_t kTraceLimit = uint64_t{64} << 20;
@@ -36,7 +36,7 @@ constexpr uint64_t kMaxTraceLimit = uint64_t{512} << 20;  // in bytes; a larger 
 
 struct MethodOptions {
   uint32_t threads = 0;  // number of threads of parallel loops, with the calling thread; 0: one per performance core
-  bool trust = false;    // accept blobs without a matching SHA-256 for backends that do not validate them
+  bool trust = false;    // accept blobs without a matching SHA-256, even for backends that do not validate blobs
   StateSharing sharing = StateSharing::kAsFile;
   bool trace = false;   // true: record times for write_trace, from loading on
   bool values = false;  // record the values of operations inside of delegates for take_values; costs time and memory
@@ -46,12 +46,12 @@ struct MethodOptions {
   uint64_t trace_limit = kTraceLimit;
   DebugLevel debug = DebugLevel::kNone;  // needs `trace`
 
-  // Memory for the values that `debug` selects, in equal parts for the methods. Runs with equal values are stored once.
-  // Values that do not fit are left out, and the ETDump says how many.
+  // Memory for the values that `debug` selects, in equal parts for the methods. Runs whose values are the same are
+  // stored once. Values that do not fit are left out, and the ETDump says how many.
   uint64_t debug_limit = kDebugLimit;
-  // Memory and a tracer of the application, which must outlive the module. NULL: heap memory, and only the tracer that
-  // `trace` makes. `allocator` holds the methods and their planned tensors. Methods with the same `scratch` must not
-  // run at the same time. Sessions of new_session use the heap and no tracer.
+  // Memory and a tracer of the application, which must outlive the module. If NULL, the methods use the heap, and only
+  // the tracer that `trace` makes. `allocator` holds the methods and their planned tensors. Methods with the same
+  // `scratch` must not run at the same time. Sessions of new_session use the heap and no tracer.
   Allocator *allocator = nullptr;
   ScratchAllocator *scratch = nullptr;
   EventTracer *tracer = nullptr;  // must be NULL if `trace` is true
@@ -62,7 +62,7 @@ enum class KernelUse : uint8_t { kAdd, kReplace };
 
 struct TraceInfo {
   bool is_running = false;
-  TraceLevel level = TraceLevel::kOperators;  // detail of the running trace, or else of the last one
+  TraceLevel level = TraceLevel::kOperators;  // detail of the running trace, or of the last one if none is running
   uint64_t events = 0;                        // number of recorded events
   uint64_t dropped = 0;  // number of older events that were overwritten because the limit was reached
   uint64_t bytes = 0;    // memory in use
@@ -73,7 +73,7 @@ struct OperationValue {
   size_t delegate;        // index of the delegate in the method
   std::string operation;  // the backend's name of the operation
   int64_t id;             // the backend's number of the operation, or -1; the file's metadata list names and numbers
-  Tensor value;           // the operation's result, its dims in memory order; Tensor() if the memory limit was reached
+  Tensor value;           // the operation's result, with dims in memory order; Tensor() if the memory limit was reached
 };
 
 // Returns the default Limits, but with at most the machine's physical memory for planned tensors.
@@ -96,12 +96,12 @@ class Module {
   // Sets upper bounds for the sizes in the files. The default is default_limits().
   void set_limits(const Limits &limits);
 
-  // Sets the LoadMode of files that are added or opened by path later. The default is LoadMode::kMmap.
+  // Sets the LoadMode for the files that are added or opened by path after this call. The default is LoadMode::kMmap.
   void set_load_mode(LoadMode mode);
 
   // Adds a .ptd file, which holds weights or data of delegates that are not in the .pte file. May be called for several
-  // files. Uses the file at `path`, copies `bytes`, or uses a loader, which must outlive the module and its sessions;
-  // error messages call bytes and loaders `name`. Errors: as open_file and DataFile::load.
+  // files. Uses the file at `path`, copies `bytes`, or uses a loader, which must outlive the module and its sessions.
+  // Error messages use `name` for bytes and for a loader. Errors: as open_file and DataFile::load.
   Status add_data(const char *path, Error &error);
   Status add_data(Bytes bytes, const char *name, Error &error);
   Status add_data(DataLoader &loader, const char *name, Error &error);
@@ -134,13 +134,14 @@ class Module {
   Status add_backend(const edgecore_backend *table, Span<const edgecore_option> options, Error &error);
   Status load_backend(const char *path, StringView backend_id, Span<const edgecore_option> options, Error &error);
 
-  // Adds the backend if it is linked into the application (edgecore/linked_backends.h). Otherwise loads it as its
-  // manifest says: from the first of `folders` (absolute paths) with a manifest for the backend. A manifest is a file
-  // NAME.json, {"abi": "0.11", "backend_id": "AcmeBackend", "library": "PATH", "options": {}}. "abi" is the interface
-  // version that the library was built for; a library for another version is never opened. "library" is absolute, or
-  // relative to the manifest. `options` override the manifest's options. Errors: NOT_FOUND (no manifest), NOT_SUPPORTED
-  // (only manifests for another version), INVALID_EXTERNAL_DATA (only broken manifests), INVALID_ARGUMENT (a relative
-  // folder, or two manifests in one folder), ACCESS_FAILED, and the errors of load_backend.
+  // Adds the backend if it is linked into the application (edgecore/linked_backends.h). Otherwise loads the library
+  // that the backend's manifest names. The manifest is in the first of `folders` (absolute paths) that has one for the
+  // backend. A manifest is a file NAME.json, {"abi": "0.11", "backend_id": "AcmeBackend", "library": "PATH", "options":
+  // {}}. "abi" is the interface version that the library was built for; a library for another version is never opened.
+  // "library" is absolute, or relative to the manifest. `options` override the manifest's options. Errors: NOT_FOUND
+  // (no manifest), NOT_SUPPORTED (only manifests for another version), INVALID_EXTERNAL_DATA (only broken manifests),
+  // INVALID_ARGUMENT (a relative folder, or two manifests in one folder), ACCESS_FAILED, and the errors of
+  // load_backend.
   Status find_backend(StringView backend_id, const std::vector<std::string> &folders,
                       Span<const edgecore_option> options, Error &error);
 
@@ -171,8 +172,8 @@ class Module {
   // Builds the loaded methods once more, for a session with its own state (mutable buffers, and state of backends). The
   // sessions share the file, its weights, the backends and their packed weights, and MethodOptions. Pass an empty
   // Module, which then has all members from load_methods on. Different threads may use the two modules at the same
-  // time, and destroy them in any order. If both load methods, the second waits for the first. Options that set_options
-  // has set are not copied. Errors: INVALID_STATE (no open program), and the errors of Method::load.
+  // time, and destroy them in any order. If both load methods at the same time, the second waits for the first. Options
+  // that set_options has set are not copied. Errors: INVALID_STATE (no open program), and the errors of Method::load.
   Status new_session(Module &session, Error &error) const;
 
   // method_count returns the number of methods of the file, or 0 before the first is loaded; method(i) must be loaded.
@@ -180,10 +181,11 @@ class Module {
   Method &method(size_t index) { return *methods_[index]; }
 
   // Runs a method with values of any kind. Loads the method first, with the default options, if it is not loaded. Each
-  // of `inputs` is used in this run only; for None, and for values missing at the end, the value that set_input has set
-  // is used. `outputs` receives a copy of each output, or the tensor of set_output, which shares its memory. Errors:
-  // INVALID_STATE and NOT_FOUND as for method_meta, INVALID_ARGUMENT (an input without a value, too many inputs, and
-  // the errors of Method::set_input), and the errors of load_method and Method::execute.
+  // value of `inputs` is used in this run only; for an input that is None or missing at the end of the list, the value
+  // from set_input is used. `outputs` receives a copy of each output, or the tensor of set_output, which shares its
+  // memory.
+  // Errors: INVALID_STATE and NOT_FOUND as for method_meta, INVALID_ARGUMENT (an input without a value, too many
+  // inputs, and the errors of Method::set_input), and the errors of load_method and Method::execute.
   Status execute(StringView method, const std::vector<Value> &inputs, std::vector<Value> &outputs, Error &error);
   Status forward(const std::vector<Value> &inputs, std::vector<Value> &outputs, Error &error) {
     return execute("forward", inputs, outputs, error);
@@ -204,22 +206,22 @@ class Module {
   // check() fails, and the errors of Method::set_input), and the errors of Method::execute.
   Status run(StringView method, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error);
 
-  // Start and stop recording the times of runs; new events are added to earlier ones, which clear_trace deletes. After
-  // stop_trace only backends that were loaded with a trace go on measuring. If the methods were loaded without
-  // MethodOptions::trace, or with the level kCalls, delegates do not report the operations inside of them. Start and
-  // stop also apply to methods that are loaded later. No method may be running.
+  // Start and stop recording the times of runs. New events are added to the earlier ones; clear_trace deletes all
+  // events. After stop_trace only backends that were loaded with a trace go on measuring. If the methods were loaded
+  // without MethodOptions::trace, or with the level kCalls, delegates do not report the operations inside of them.
+  // Start and stop also apply to methods that are loaded later. No method may be running.
   void start_trace(TraceLevel level);
   void stop_trace();
   void clear_trace();
   TraceInfo trace_info() const;
 
-  // Writes the recorded times as an ETDump, and the bytes of recorded values to the file `values`, unless it is NULL.
-  // No method may be running. Errors: INVALID_STATE (nothing was ever traced), ACCESS_FAILED.
+  // Writes the recorded times as an ETDump. Writes the bytes of recorded values to the file `values`, unless `values`
+  // is NULL. No method may be running. Errors: INVALID_STATE (nothing was ever traced), ACCESS_FAILED.
   Status write_trace(const char *path, Error &error) const { return write_trace(path, nullptr, error); }
   Status write_trace(const char *path, const char *values, Error &error) const;
 
-  // Converts records of runs of this file to an ETDump. A TraceBuffer or TraceStatistics (edgecore/trace_buffer.h) has
-  // made the records on another device. Needs open() only: no backend and no method. Errors: INVALID_ARGUMENT
+  // Converts records of runs of this file to an ETDump. The records come from a TraceBuffer or TraceStatistics
+  // (edgecore/trace_buffer.h) on another device. Needs open() only: no backend and no method. Errors: INVALID_ARGUMENT
   // (`records` are damaged or of another file), ACCESS_FAILED.
   Status convert_trace(Bytes records, const char *path, Error &error) const;
 
@@ -246,8 +248,8 @@ class Module {
   Status export_state(std::vector<uint8_t> &state, Error &error) const;
   Status import_state(Bytes state, Error &error);
 
-  // Allocates and sets the memory of every output of the method that needs memory, instead of a call of
-  // Method::set_output by the caller. The memory lives as long as the module, and each run overwrites it. Errors:
+  // Allocates and sets memory for every output of the method that needs it, so that the caller need not call
+  // Method::set_output. The memory lives as long as the module, and each run overwrites it. Errors:
   // MEMORY_ALLOCATION_FAILED.
   Status allocate_outputs(size_t method, Error &error);
 

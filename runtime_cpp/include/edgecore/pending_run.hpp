@@ -1,4 +1,4 @@
-// The run of an Instance that continues after execute has returned. edgecore/backend.hpp includes this file.
+// The part of an Instance's run that continues after execute has returned. edgecore/backend.hpp includes this file.
 #ifndef EDGECORE_PENDING_RUN_HPP_
 #define EDGECORE_PENDING_RUN_HPP_
 
@@ -17,7 +17,8 @@ namespace edgecore::backend {
 // the last member of the Instance: members are destroyed in reverse order, and the run may still use the others.
 class PendingRun {
  public:
-  // A function that the work must call once at its end, from any thread: with null or the exception that ended it.
+  // A function that the work must call once when it ends, from any thread. Its argument is null, or the exception that
+  // ended the work.
   using Done = std::function<void(std::exception_ptr)>;
 
   PendingRun() = default;
@@ -28,7 +29,7 @@ class PendingRun {
   PendingRun &operator=(const PendingRun &) = delete;
 
   // Calls start(done), which starts the work and may return before its end. When the work calls done, `finish` makes
-  // the results ready; then the host receives EDGECORE_OK, or code and message of the first exception. Returns
+  // the results ready; then the host receives EDGECORE_OK, or the code and message of the first exception. Returns
   // EDGECORE_PENDING. If `start` throws, it must not call `done`; the exception propagates to the caller.
   template <typename Start>
   int32_t begin(const edgecore_execute_info &info, const Start &start, std::function<void()> finish) {

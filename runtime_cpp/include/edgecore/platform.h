@@ -29,8 +29,9 @@ typedef struct edgecore_platform {
   uint64_t(EDGECORE_CALL *current_ticks)(void);
   void(EDGECORE_CALL *ticks_to_ns_multiplier)(uint64_t *numerator, uint64_t *denominator);
   // Shows one message. `timestamp` is a value of current_ticks, `level` is EDGECORE_LOG_*; `text` is valid during the
-  // call, and may hold any byte. Must not call the runtime, and must not wait for a lock that a thread holds while it
-  // calls the runtime, because the runtime and its backends may hold locks of their own when they log.
+  // call, and may hold any byte. Must not call the runtime, and must not wait for a lock that another thread may hold
+  // while it calls the runtime: this could deadlock, because the runtime and its backends may hold their own locks when
+  // they log.
   void(EDGECORE_CALL *emit_log_message)(uint64_t timestamp, int32_t level, edgecore_str text);
   // The heap: set both members or none. allocate returns NULL if there is no memory; `alignment` is a power of two.
   // free accepts NULL. The core itself never calls them: it offers them to backends and kernels.

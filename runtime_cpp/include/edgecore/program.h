@@ -45,7 +45,7 @@ struct ValueInfo {
   TensorInfo tensor;  // set if `tag` is EDGECORE_TAG_TENSOR
 };
 
-// One dim of an input or output tensor. If its size is symbolic (`symbol` is not negative), the size is multiple * n +
+// One dim of an input or output tensor. The size is symbolic if `symbol` is not negative. It is then multiple * n +
 // offset, where n is the same integer for all dims of the method with this `symbol`.
 struct DimInfo {
   StringView name;  // name of the size, such as "batch" or "8*s"; empty if it is fixed, or the file has none
@@ -95,15 +95,16 @@ class MethodInfo {
   size_t output_count() const;
   ValueInfo output(size_t index) const;
   // Return how inputs and outputs are nested in tuples, lists and dicts, as JSON from
-  // torch.utils._pytree.treespec_dumps; empty if the file does not say. The inputs are a tuple of positional and a dict
-  // of named arguments.
+  // torch.utils._pytree.treespec_dumps; empty if the file does not say. The inputs are a pair: a tuple of the
+  // positional arguments, and a dict of the named arguments.
   StringView input_containers() const;
   StringView output_containers() const;
   // Describe a dim of input or output tensor `index`. If another toolchain wrote the file, a dim of a dynamic shape has
   // no symbol, and its min is 0.
   DimInfo input_dim(size_t index, size_t dim) const;
   DimInfo output_dim(size_t index, size_t dim) const;
-  // Returns the index of the input called `name`. Errors: NOT_FOUND with the names of all inputs.
+  // Returns the index of the input called `name`. If there is none, fails with NOT_FOUND and lists the names of all
+  // inputs.
   Result<size_t> find_input(StringView name, Error &error) const;
   size_t arena_count() const;  // the file numbers arenas from 1; here the indices begin at 0
   uint64_t arena_bytes(size_t index) const;
@@ -124,23 +125,24 @@ class MethodInfo {
 class Program {
  public:
   // Loads and verifies the tables of a .pte file; copies them first unless `tables_in_place` is set. Segments are
-  // loaded when they are needed: a delegate's blob stays until the backend releases it; constants, initial state and
-  // named data stay as long as the loader. `loader` must outlive the Program and its methods. The Program lives in
-  // config.allocator and needs no destruction. Errors: INVALID_PROGRAM (not a .pte, truncated, or inconsistent: the
-  // error says what and where), MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version), and the errors of the
-  // loader.
+  // loaded when they are needed: a delegate's blob stays loaded until the backend releases it, and constants, initial
+  // state and named data stay as long as the loader. `loader` must outlive the Program and its methods. The Program
+  // lives in config.allocator and needs no destruction. Errors: INVALID_PROGRAM (not a .pte, truncated, or
+  // inconsistent: the error says what and where), MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version), and
+  // the errors of the loader.
   static Result<const Program *> load(DataLoader &loader, const ProgramConfig &config, Error &error);
 
   size_t method_count() const;
   MethodInfo method(size_t index) const { return MethodInfo(this, index); }
-  // Returns the index of the method called `name`. Errors: NOT_FOUND with the names of all methods.
+  // Returns the index of the method called `name`. If there is none, fails with NOT_FOUND and lists the names of all
+  // methods.
   Result<size_t> find_method(StringView name, Error &error) const;
 
   // Returns the bytes stored under `key` in the file, or else in one of the .ptd files. They stay valid as long as the
   // loader; the first call loads them. Thread-safe. Errors: NOT_FOUND with the key, and the errors of the loader.
   Result<Bytes> named_data(StringView key, Error &error) const;
-  // Sets `data` to the tensor that the .ptd files store under `key`, with the lifetime of named_data. Errors: NOT_FOUND
-  // with the key and the files, and the errors of the loader.
+  // Sets `data` to the tensor that a .ptd file stores under `key`; it stays valid as long as the bytes of named_data.
+  // Errors: NOT_FOUND with the key and the files, and the errors of the loader.
   Status external_data(StringView key, NamedBytes &data, Error &error) const;
   size_t named_data_count() const;
   StringView named_data_key(size_t index) const;
@@ -160,9 +162,9 @@ class Program {
   Status check_digests(Error &error) const;
 
   // Checks that every tensor that the method's instructions use has memory: planned memory, data in the file, the
-  // caller's memory (inputs and outputs), or the memory of another tensor that an instruction (et_view or a move) lets
-  // it share. Without this check a run fails when it reaches the instruction. Allocates one byte of `scratch` per
-  // value. Errors: NOT_SUPPORTED with the instruction and the value; MEMORY_ALLOCATION_FAILED.
+  // caller's memory (inputs and outputs), or the memory of another tensor, which it shares because of an instruction
+  // (et_view or a move). Without this check a run fails when it reaches the instruction. Allocates one byte of
+  // `scratch` per value. Errors: NOT_SUPPORTED with the instruction and the value; MEMORY_ALLOCATION_FAILED.
   Status check_allocated(size_t method, Allocator &scratch, Error &error) const;
 
   const Limits &limits() const { return limits_; }

@@ -1,4 +1,5 @@
-// Views of memory that the caller owns. C++17 has no std::span, and std::string_view's members may throw.
+// Views of memory that the caller owns. They are used because C++17 has no std::span, and because members of
+// std::string_view may throw.
 #ifndef EDGECORE_SPAN_H_
 #define EDGECORE_SPAN_H_
 

@@ -11,8 +11,8 @@ namespace edgecore {
 // "cache.k", are shared, and in kAll also buffers without a name. Methods that share a buffer must not run at the same
 // time.
 enum class StateSharing : uint8_t {
-  kAsFile,  // share buffers that the file's metadata lists as shared; if it lists any, also all state of backends
-  kAll,     // share all buffers; those without a name if memory_id (at least 2) and offset are equal
+  kAsFile,  // share buffers that the file's metadata lists as shared; if it lists any, share all state of backends too
+  kAll,     // share all buffers; those without a name are matched by memory_id (at least 2) and offset
   kNone,    // share nothing: each method has its own buffers
 };
 
@@ -22,10 +22,12 @@ struct StateSet {
   StringView method;     // the method that alone uses the set; empty: all methods of the session use it
   edgecore_scope scope;  // scope for calls with the set; it must not move, because the backend keeps its address
   edgecore_state_set *handle = nullptr;
-  bool interrupted = false;  // a delegate call with the set began and did not succeed, or its reset or import failed
+  // a delegate's call that uses the set has begun and has not succeeded, or a reset or import of the set has failed
+  bool interrupted = false;
   StateSet *next = nullptr;
 
-  // Fails if the set has tensors and is interrupted, so that their content is undefined. Errors: INVALID_STATE.
+  // Fails if the set has tensors and is interrupted, because the content of its tensors is then undefined. Errors:
+  // INVALID_STATE.
   Status check(Error &error) const;
 };
 
@@ -34,7 +36,7 @@ class DeviceBuffers {
  public:
   explicit DeviceBuffers(Allocator *allocator) : allocator_(allocator) {}
 
-  // Creates a buffer. Errors: those that the backend returns; MEMORY_ALLOCATION_FAILED.
+  // Creates a buffer. Errors: the errors that the backend returns, and MEMORY_ALLOCATION_FAILED.
   Result<edgecore_buffer *> create(const LoadedBackend &backend, uint64_t bytes, uint64_t alignment,
                                    uint32_t memory_kind, Error &error);
   // Destroys all buffers. Call it after the instances that used them are destroyed.
@@ -99,14 +101,14 @@ class StateStore {
     Buffer *next = nullptr;
   };
 
-  // `context` is the scope->context of the scopes that state sets pass to host services.
+  // `context` is the `context` of the scopes with which the state sets call services of the host.
   explicit StateStore(Allocator *allocator, void *context = nullptr)
       : allocator_(allocator), context_(context), device_buffers_(allocator) {}
   ~StateStore();  // destroys the state sets and device buffers
 
-  // Returns the shared buffer with the name of `wanted`, or, if that is empty, with its memory_id and offset. The first
-  // call creates the buffer with its initial values. Errors: INVALID_PROGRAM (names both methods) if the shared buffer
-  // has another dtype, shape or dim order than `wanted`; MEMORY_ALLOCATION_FAILED.
+  // Returns the shared buffer that has the name of `wanted`, or, if the name is empty, its memory_id and offset. The
+  // first call creates the buffer with its initial values. Errors: INVALID_PROGRAM (names both methods) if the shared
+  // buffer has another dtype, shape or dim order than `wanted`; MEMORY_ALLOCATION_FAILED.
   Result<Buffer *> share(const Buffer &wanted, Error &error);
   // Returns a backend's state set for the method with this name, or for all methods if `method` is empty. The first
   // call creates the set. Errors: as the backend; MEMORY_ALLOCATION_FAILED.

@@ -23,7 +23,7 @@ struct edgecore_error {
   uint32_t size = 0;  // bytes of text; a longer message is cut and ends in "..."
   char text[kCapacity];
 
-  edgecore_error() { text[0] = '\0'; }  // the rest of `text` stays uninitialized, because zeroing 1 KB costs time
+  edgecore_error() { text[0] = '\0'; }  // zeroing all 1 KB would cost time, so only the first byte is initialized
 
   edgecore::StringView sentence() const { return {text, size}; }
   void clear() {
@@ -70,10 +70,10 @@ class [[nodiscard]] Result {
 // break a log line or a terminal.
 void append(Error &error, StringView text);
 
-// Converts the arguments of fail() and extend() to C varargs for fail_with: integers to 64 bits, text and lists to
-// addresses, and a string with one letter per argument for its type (see kind_of). fail() is expanded at several
-// hundred places, where one varargs call is less code than one call per argument: tools/sizes.py measures 64.5 instead
-// of 73.1 kB for the runtime core.
+// Converts the arguments of fail() and extend() to C varargs for fail_with. Integers become 64-bit integers, texts and
+// lists become addresses. A string describes them, with one letter for the type of each argument (see kind_of). fail()
+// is expanded at several hundred places, where one varargs call is less code than one call per argument: tools/sizes.py
+// measures 64.5 instead of 73.1 kB for the runtime core.
 namespace pieces {
 
 inline const char *pass(const char *text) { return text; }
@@ -111,8 +111,8 @@ struct Kinds {
 Status fail_with(Error &error, int32_t code, const char *kinds, ...);
 Status extend_with(Error &error, const char *kinds, ...);
 
-// Replaces the message of `error` by the items in order (text, integers, lists of integers as "[1, 3, 224]"), and
-// returns the code as a Status. For example:
+// Replaces the message of `error` by the items in order, and returns the code as a Status. An item is a text, an
+// integer or a list of integers, which is written as "[1, 3, 224]". For example:
 //   return fail(error, EDGECORE_INVALID_ARGUMENT, "Input ", index, " has ", n, " bytes.");
 template <typename... Pieces>
 __attribute__((always_inline)) inline Status fail(Error &error, int32_t code, const Pieces &...items) {

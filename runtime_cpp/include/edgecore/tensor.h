@@ -14,14 +14,14 @@
 namespace edgecore {
 
 // A tensor: shape, strides and memory, which copies and views share. A function that cannot make a tensor returns an
-// empty one, whose check() says why. Every function refuses an empty tensor with that message, so a program may check
-// once, where it uses the tensor.
+// empty one, whose check() says why. Every function refuses an empty tensor with the message of check(), so a program
+// needs only one check, where it uses the tensor.
 class Tensor {
  public:
   // Makes an empty tensor: no method accepts it, and data() is NULL.
   Tensor() = default;
-  // Makes a row-major tensor of zeros. `scalar_type` is a number of ScalarType. Fails, see check(), if there is no such
-  // type, a size is negative, or memory does not suffice.
+  // Makes a row-major tensor of zeros. `scalar_type` is a number of ScalarType. Fails (see check()) if there is no such
+  // type, if a size is negative, or if there is not enough memory.
   Tensor(int32_t scalar_type, std::vector<int64_t> shape);
   // Copies `values`, which are in row-major order. Fails, see check(), if their number does not fit the shape.
   template <typename T>
@@ -50,13 +50,13 @@ class Tensor {
   size_t readable_bytes() const { return readable_; }
   bool read_only() const { return read_only_; }  // true: methods and functions refuse to write to the tensor
   bool resizable() const { return is_resizable_; }
-  // is_contiguous: true if the elements are in row-major order without gaps. is_dense: true if they have no gaps, in
-  // any order of the dims.
+  // is_contiguous returns true if the elements are in row-major order without gaps. is_dense returns true if they have
+  // no gaps in some order of the dims.
   bool is_contiguous() const;
   bool is_dense() const;
 
   // Returns the elements in the order of the memory; none if the tensor has another element type or has gaps. They live
-  // as long as a tensor that uses the memory.
+  // as long as the last tensor that uses the memory.
   template <typename T>
   Span<T> values() const {
     if (scalar_type_ != scalar_type_of<T>() || !is_dense()) return {};
@@ -71,7 +71,7 @@ class Tensor {
 
   // view, permute, slice and as_strided return a tensor that shares this tensor's memory. They fail, see check(), if
   // the new shape does not fit. view() needs a contiguous tensor; one size may be -1, which stands for the size that
-  // fits. `offset` and strides count elements from data() on.
+  // fits. `offset` counts elements from data() on; strides count elements too.
   Tensor view(std::vector<int64_t> shape) const;
   Tensor permute(const std::vector<uint8_t> &dims) const;
   Tensor slice(size_t dim, int64_t begin, int64_t end) const;
@@ -80,8 +80,8 @@ class Tensor {
   // Return a copy of the tensor in memory of its own: in row-major order, or in an order of the dims (outermost first).
   Tensor clone() const;
   Tensor clone(const std::vector<uint8_t> &dim_order) const;
-  // Returns a row-major copy with another element type. A float is truncated to an integer and clamped to its range;
-  // NaN becomes 0. Every number except 0 becomes true.
+  // Returns a row-major copy with another element type. To convert to an integer type, a float is truncated and clamped
+  // to the range of the type; NaN becomes 0. Every number except 0 becomes true.
   Tensor to(int32_t scalar_type) const;
   // Copies the elements of a tensor of equal shape and type into this one. Their memory must not overlap, unless both
   // have the same layout. Errors: INVALID_ARGUMENT (also if this tensor is read-only).
@@ -112,7 +112,7 @@ class Tensor {
   size_t readable_ = 0;
   bool read_only_ = false;
   bool is_resizable_ = true;
-  std::shared_ptr<const Problem> problem_;  // reason why the tensor is empty; NULL if there is none
+  std::shared_ptr<const Problem> problem_;  // reason why a failed tensor is empty; NULL if no function failed
 };
 
 }  // namespace edgecore

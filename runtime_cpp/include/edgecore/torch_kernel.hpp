@@ -226,8 +226,8 @@ namespace kernel __attribute__((visibility("hidden"))) {
     std::string message_;
   };
 
-  // Calls the kernel with the arguments that PyTorch put on the stack, the outputs last. Returns the tensors that the
-  // schema lists as results, by pushing them on the stack.
+  // Calls the kernel with the arguments that PyTorch put on the stack, followed by the outputs. Pushes the tensors that
+  // the schema lists as results on the stack.
   template <auto function>
   void run_boxed(const c10::OperatorHandle &op, c10::Stack *stack) {
     const c10::FunctionSchema &schema = op.schema();
@@ -248,7 +248,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     for (size_t i = first; i < written.size(); ++i) stack->push_back(written[i]);
   }
 
-  // Calls the kernel with a new tensor as its out argument, and returns that tensor by pushing it on PyTorch's stack.
+  // Calls the kernel with a new tensor as its out argument, and pushes that tensor on PyTorch's stack.
   template <auto function>
   void run_functional(const c10::OperatorHandle &op, c10::Stack *stack) {
     const size_t count = op.schema().arguments().size();
@@ -269,7 +269,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     stack->push_back(out);
   }
 
-  // Returns the part of a schema before its parameters: "multiply_add.out".
+  // Returns the part of a schema that precedes its parameters, such as "multiply_add.out".
   inline std::string operator_of(const char *schema) {
     return {schema, static_cast<size_t>(parameters_of(schema) - schema)};
   }

@@ -1,7 +1,8 @@
-// Traces in memory of the caller, without a heap, for firmware: a ring of events (TraceBuffer), or the totals of each
-// event over any number of runs (TraceStatistics). Operator names are not stored. The application sends bytes() to a
-// computer, by a debugger or a serial line; there `edgecore-run FILE.pte --records FILE.ectr --trace FILE.etdp` makes
-// an ETDump and adds the names from the .pte. Applications that use neither class contain no code of it.
+// Traces for firmware, in memory of the caller, without a heap. A TraceBuffer is a ring of events; TraceStatistics
+// holds the totals of each event over any number of runs. Operator names are not stored. The application sends bytes()
+// to a computer, by a debugger or a serial line. On the computer, `edgecore-run FILE.pte --records FILE.ectr --trace
+// FILE.etdp` makes an ETDump and adds the names from the .pte. An application that uses neither class contains no code
+// of either.
 //
 //   static uint8_t memory[32 + 1000 * sizeof(edgecore::TraceRecord)] __attribute__((aligned(8)));
 //   edgecore::TraceBuffer trace(memory, {cycles, 160000000});
@@ -20,19 +21,19 @@ struct TraceClock {
 };
 
 // The header at the start of a trace's memory, in the byte order of the processor, which must be little-endian. Records
-// follow; in a ring, record number i of the whole trace is at index i % capacity.
+// follow; In a ring, record number i, counted from the start of the trace, is at index i % capacity.
 struct TraceHeader {
   char magic[4];  // "ECTR"
   uint16_t version;
   uint16_t record_bytes;  // sizeof(TraceRecord) or sizeof(TraceTotal)
   uint64_t ticks_per_second;
   uint64_t recorded;  // number of records written, overwritten ones included
-  uint64_t dropped;   // number of events for which the memory had no place, or that were overwritten
+  uint64_t dropped;   // number of events that were overwritten, or for which there was no memory
 };
 static_assert(sizeof(TraceHeader) == 32);
 
 constexpr uint16_t kTraceVersion = 2;
-constexpr uint16_t kTraceNamed = 0x100;       // bit of TraceKey::kind: TraceKey::id is the hash of a name
+constexpr uint16_t kTraceNamed = 0x100;       // bit of TraceKey::kind; set if TraceKey::id is the hash of a name
 constexpr uint32_t kTraceOpen = UINT32_MAX;   // TraceRecord::length of an event that has not ended, or is too long
 constexpr uint16_t kTraceLater = UINT16_MAX;  // TraceKey::instruction of an instruction with index UINT16_MAX or more
 
@@ -40,7 +41,7 @@ constexpr uint16_t kTraceLater = UINT16_MAX;  // TraceKey::instruction of an ins
 struct TraceKey {
   uint16_t instruction;
   uint16_t kind;  // EventKind
-  uint32_t id;    // kBackend: the backend's number of the operation; a run in a TraceRecord: the clock's upper 32 bits
+  uint32_t id;    // kBackend: the backend's number for the operation; run in a TraceRecord: upper 32 bits of the clock
 };
 
 struct TraceRecord {
@@ -111,8 +112,8 @@ class TraceBuffer final : public EventTracer, public TraceMemory {
   TraceFull full_;
 };
 
-// Adds up the times of each event, in constant memory: 40 bytes for each different event. The address of `memory` must
-// be a multiple of 8.
+// Adds up the times of each event, in memory of constant size: 40 bytes for each different event. The address of
+// `memory` must be a multiple of 8.
 class TraceStatistics final : public EventTracer, public TraceMemory {
  public:
   explicit TraceStatistics(MutableBytes memory, const TraceClock &clock = {})

@@ -37,7 +37,7 @@ class Value {
   Value(std::vector<bool> bools) : data_(std::move(bools)) {}
   Value(std::vector<Tensor> tensors) : data_(std::move(tensors)) {}
 
-  // Copies a value of the C interface, which must be in host memory. A missing entry of a list of tensors becomes
+  // Copies a value of the C interface, which must be in host memory. In a list of tensors, a missing entry becomes
   // Tensor().
   static Value copy_of(const edgecore_value &value);
 

@@ -51,7 +51,7 @@ bool Tensor::is_channels_last() const {
 
 int64_t Scalar::integer() const {
   if (!is_floating()) return i;
-  // Saturate values outside of the range of int64, for which C++ does not define the conversion. NaN becomes INT64_MIN.
+  // Saturate values outside of the range of int64: C++ does not define their conversion. NaN becomes INT64_MIN.
   if (!(d > -9.2233720368547758e18)) return INT64_MIN;
   return d < 9.2233720368547758e18 ? static_cast<int64_t>(d) : INT64_MAX;
 }
@@ -88,9 +88,9 @@ Message &Message::operator<<(const Shape &shape) {
   return *this;
 }
 
-// Returns the tensor that Call::tensor() etc. return after a failure, so that a kernel can read all its arguments
-// before it checks failed(): a float32 tensor without dims. All threads share it. No kernel writes to it, because
-// resize() returns false after a failure.
+// Returns a float32 tensor without dims, shared by all threads. Call::tensor() and the like return it after a failure,
+// so that a kernel can read all its arguments before it checks failed(). No kernel writes to it, because resize()
+// returns false after a failure.
 static Tensor dummy_tensor() {
   static int64_t storage[1];
   static edgecore_tensor tensor = {

@@ -26,8 +26,8 @@ struct Shape {
   bool operator==(const Shape &other) const;
 };
 
-// A pointer to a tensor that the host owns. The member functions read the host's struct anew each time, because a
-// resize may change its shape, strides and address.
+// A pointer to a tensor that the host owns. Each member function reads the host's struct again, because a resize may
+// change the tensor's shape, strides and address.
 struct Tensor {
   edgecore_tensor *t = nullptr;
 
@@ -102,8 +102,8 @@ class Call {
   Call(const edgecore_call *call, const char *op) : call_(call), op_(op) {}
 
   Tensor tensor(uint64_t i);
-  // Returns argument i, a tensor of complex dtype, which tensor() refuses. Functions with Tensor parameters do not
-  // support complex dtypes; RealView (ops/complex.h) makes a real view of the tensor for them.
+  // Returns argument i, a tensor of complex dtype; tensor() refuses such a tensor. Functions with Tensor parameters do
+  // not support complex dtypes: pass them a real view of the tensor (RealView in ops/complex.h).
   Tensor complex_tensor(uint64_t i);
   Tensor optional_tensor(uint64_t i);  // returns argument i; Tensor::t is NULL if it is None
   Scalar scalar(uint64_t i);
@@ -116,14 +116,15 @@ class Call {
   const double *doubles(uint64_t i, int64_t *count);
   const uint8_t *bools(uint64_t i, int64_t count);  // returns argument i, a list of `count` bools
   edgecore_str string(uint64_t i);
-  // tensor_count returns the length of argument i, a list of tensors. list_tensor and list_optional return one tensor
+  // Argument i is a list of tensors. tensor_count returns its length. list_tensor and list_optional return one tensor
   // of the list; an optional one may be None (Tensor::t is NULL).
   int64_t tensor_count(uint64_t i);
   Tensor list_tensor(uint64_t i, int64_t item);
   Tensor list_optional(uint64_t i, int64_t item);
   edgecore_value *result(uint64_t i);  // returns where a kernel must write its scalar result
 
-  // dim returns argument i as a dim; wrap_dim checks a dim. Both wrap negative dims; a scalar tensor counts as 1-d.
+  // dim returns argument i as a dim; wrap_dim checks a dim. Both convert negative dims to the dims that they count from
+  // the end. A tensor without dims counts as 1-d.
   int dim(uint64_t i, int ndim) { return wrap_dim(integer(i), ndim); }
   int wrap_dim(int64_t dim, int ndim);
 
@@ -131,7 +132,8 @@ class Call {
   int32_t status() const { return status_; }
   // Records a failure with the message "OPERATOR: text", unless one is recorded. Returns the recorded failure's code.
   int32_t fail(int32_t code, const Message &text);
-  // Records a failure with the message `text` if `ok` is false. Returns true if no failure is recorded so far.
+  // Records a failure with the message `text` if `ok` is false. Returns true if neither this call nor an earlier one
+  // has recorded a failure.
   bool check(bool ok, const char *text);
   bool check_same_shape(const Shape &expected, const Shape &actual, const char *name);
 
@@ -140,8 +142,8 @@ class Call {
   bool resize(Tensor out, const Shape &shape, const char *name = "out");
   // Checks that `out` is writable: calls resize() with the shape that `out` already has.
   bool keep_shape(Tensor out);
-  // Records a failure if PyTorch does not allow a result of dtype `from` in `out` (torch.can_cast), such as a float in
-  // an integer tensor. Returns false after a failure.
+  // Records a failure if PyTorch does not allow `out` to hold a result of dtype `from` (torch.can_cast), for example a
+  // float result in an integer tensor. Returns false after a failure.
   bool check_cast(Type from, Tensor out);
 
   void *scratch(int64_t bytes);           // returns memory for this call, aligned to 64 bytes; NULL after a failure

@@ -253,7 +253,8 @@ void fill(Type type, char *target, int64_t n, Scalar value) {
   } else {
     store(type, target, size, 1, &value.i);
   }
-  // Double the filled part until it has 2048 elements, then copy this block again and again: memcpy suits any dtype.
+  // Double the filled part until it has 2048 elements, then fill the rest with copies of this block. memcpy suits any
+  // dtype.
   int64_t done = 1;
   while (done < n) {
     const int64_t block = done < 2048 ? done : 2048;

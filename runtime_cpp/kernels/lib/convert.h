@@ -16,14 +16,14 @@ constexpr int64_t kChunk = 32;
 constexpr int64_t kChunk = 256;
 #endif
 
-// Loads n elements of dtype `type`, `stride` bytes apart (0 repeats one element), and converts them to a dense array,
-// whose element type is the type of `target`, or `compute`.
+// Loads n elements of dtype `type` that are `stride` bytes apart (0 repeats one element). Converts them to a dense
+// array, whose element type is the type of `target`, or `compute`.
 void load(Type type, const char *source, int64_t stride, int64_t n, float *target);
 void load(Type type, const char *source, int64_t stride, int64_t n, double *target);
 void load(Type type, const char *source, int64_t stride, int64_t n, int64_t *target);
 void load(Compute compute, Type type, const char *source, int64_t stride, int64_t n, void *target);
 
-// Converts a dense array to n elements of dtype `type`, `stride` bytes apart, and stores them. Integers wrap to a
+// Converts a dense array to n elements of dtype `type`, and stores them `stride` bytes apart. Integers wrap to a
 // narrower type, floats are truncated towards zero to integers, and every number except 0 becomes true.
 void store(Type type, char *target, int64_t stride, int64_t n, const float *source);
 void store(Type type, char *target, int64_t stride, int64_t n, const double *source);
@@ -39,7 +39,8 @@ template <class C>
 const C *dense(Call &call, Tensor tensor);
 
 // Memory for a row-major result of element type C: the memory of `out` if it has this layout and dtype, otherwise
-// scratch memory. The kernel must call finish() at the end, which converts and copies scratch memory to `out`.
+// scratch memory. At the end the kernel must call finish(), which converts the elements in scratch memory and copies
+// them to `out`.
 template <class C>
 class DenseOut {
  public:

@@ -14,7 +14,7 @@ struct Plan {
   Type common;
   int inputs;
   Type types[kMaxOperands];   // dtype of each operand; operand 0 is the output
-  bool native[kMaxOperands];  // true if an operand's dtype in memory is the compute type: it needs no conversion
+  bool native[kMaxOperands];  // true if an operand is stored in the compute type, so that it needs no conversion
   bool wraps[kMaxOperands];   // true for an integer operand that may be out of range of the common dtype
 };
 

@@ -44,8 +44,8 @@ struct Functions {
   DenseFn by_compute[3];
 };
 
-// Computes out[i] = F::of(a[i], b[i], c[i], params) for i in [0, n), where a, b and c are the first kArity inputs
-// (others are 0). F::of(C a, C b, C c, const C *params) is the scalar function of an operator.
+// Computes out[i] = F::of(a[i], b[i], c[i], params) for i in [0, n), where a, b and c are the inputs; an input number
+// kArity or higher counts as 0. F::of(C a, C b, C c, const C *params) is the scalar function of an operator.
 template <class F, class C, int kArity>
 void dense_loop(const void *const *in, void *out, int64_t n, const Params &params) {
   using R = decltype(F::of(C{}, C{}, C{}, static_cast<const C *>(nullptr)));
@@ -85,8 +85,9 @@ constexpr Functions all_functions() {
 
 enum class ResultKind { kSame, kBool };
 
-// Resizes `out` to the broadcast shape of the inputs, and computes out = f(inputs...) for each element, with f from
-// `functions`. `common` is the promoted dtype of the inputs. With ResultKind::kBool f writes bytes 0 or 1.
+// Resizes `out` to the broadcast shape of the inputs. For each element, computes out = f(inputs...), where `functions`
+// has an f for each compute type. `common` is the promoted dtype of the inputs. With ResultKind::kBool f writes bytes 0
+// or 1.
 int32_t elementwise(Call &call, Tensor out, const Tensor *inputs, int count, Type common, ResultKind result,
                     const Functions &functions, const Params &params);
 

@@ -8,12 +8,13 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Size of a block of products: the sum of this many products of an int16 value and an int8 weight always fits into 32
+// Size of a block of products. The sum of this many products of an int16 value and an int8 weight always fits into 32
 // bits, because 256 * 2^15 * 2^7 = 2^30. Kernels sum each block in 32 bits, with the instructions for int8 values, and
-// add the sums of blocks in 64 bits.
+// add the sums of the blocks in 64 bits.
 constexpr int64_t kBlockOfProducts = 256;
 
-// Shift counts are masked (`shift & 31`): in a damaged file a kernel's result may overwrite them after their check.
+// Shift counts are masked (`shift & 31`), because in a damaged file the result of a kernel may overwrite a shift after
+// it was checked.
 
 // A real factor as an integer multiplier of kBits bits, in [2^(kBits - 1), 2^kBits), and a shift in [kLow, kHigh].
 template <int kBits, int32_t kLow, int32_t kHigh>
@@ -44,8 +45,8 @@ inline int32_t shift_left(int32_t value, int32_t shift) {
   return static_cast<int32_t>(wide > INT32_MAX ? INT32_MAX : wide < INT32_MIN ? INT32_MIN : wide);
 }
 
-// Returns value / 2^shift, rounded half up, for a shift of 1 to 31, without value + 2^(shift - 1), which could
-// overflow.
+// Returns value / 2^shift, rounded half up, for a shift of 1 to 31. Does not compute value + 2^(shift - 1), because
+// that sum could overflow.
 inline int32_t shift_right(int32_t value, int32_t shift) {
   return (value >> (shift & 31)) + ((value >> ((shift - 1) & 31)) & 1);
 }
@@ -81,10 +82,11 @@ template <class Value>
 struct Arithmetic;
 template <>
 struct Arithmetic<int8_t> {
-  using Sum = int32_t;  // type of sums, and also of the numbers per channel (such as biases)
+  using Sum = int32_t;  // type of sums, and of the numbers that each channel has (such as biases)
   using FactorType = Factor;
   using ZeroPointType = ZeroPoint;
-  static constexpr int32_t kAddBits = 21;   // factors of the addends are at most 2^kAddBits: sums fit into 32 bits
+  // factors of the addends are at most 2^kAddBits, so that their sums fit into 32 bits
+  static constexpr int32_t kAddBits = 21;
   static constexpr int32_t kAddShift = 31;  // maximum shift in the requantization of a sum of two scaled values
 };
 template <>

@@ -88,9 +88,9 @@ void row_times_columns(Call &call, int64_t n, int64_t k, C alpha, const C *a, co
   });
 }
 
-// A transposed right operand is packed for at least kManyRows rows and at most kShortSum terms per sum; else the result
-// is written by columns. A product 64 x 64 x 256 took 1.27 times as long as in PyTorch if written by columns, and 0.97
-// times as long if packed (AMD Zen 3, one thread).
+// A transposed right operand is packed if there are at least kManyRows rows and at most kShortSum terms per sum.
+// Otherwise the result is written by columns. A product 64 x 64 x 256 took 1.27 times as long as in PyTorch if written
+// by columns, and 0.97 times as long if packed (AMD Zen 3, one thread).
 constexpr int64_t kManyRows = 16;
 constexpr int64_t kShortSum = 128;
 

@@ -1,6 +1,7 @@
 // Multiplies matrices of int8 weights (left) by matrices of int8 or int16 values (right) on all threads. Sums have 32
-// bits for int8 values, 64 for int16. The right operand is copied in panels (a few columns) as pairs of int16: element
-// (k, j) is half k % 2 of pair (k / 2, j). With MVE a panel has columns of values instead.
+// bits for int8 values, 64 for int16. The right operand is copied into panels of a few columns. A panel consists of
+// pairs of int16: element (k, j) is half k % 2 of pair (k / 2, j). With MVE it consists of columns of single values
+// instead.
 #ifndef EDGECORE_KERNELS_INTEGER_GEMM_H_
 #define EDGECORE_KERNELS_INTEGER_GEMM_H_
 
@@ -95,8 +96,8 @@ inline void pack_columns(const Value *columns, int64_t step, int64_t k, int64_t 
   for (int64_t j = 0; j < count; ++j) __builtin_memcpy(target + j * k, columns + j * step, bytes);
 }
 #else
-// Adds to block[kIntegerRows][kVectors * lanes] the product of kIntegerRows rows of `left`, kIntegerDepth elements
-// apart, and a panel (packed columns). Each row and each column has `pairs` pairs of int16.
+// Multiplies kIntegerRows rows of `left`, kIntegerDepth elements apart, by a panel (packed columns), and adds the
+// product to block[kIntegerRows][kVectors * lanes]. Each row and each column has `pairs` pairs of int16.
 template <int kVectors>
 inline void add_integer_tile(const int16_t *left, int64_t pairs, const int16_t *panel, int32_t *block) {
   constexpr int kWidth = kVectors * kSumLanes;
@@ -149,8 +150,8 @@ inline void multiply_weight_rows(Int8Left left, int64_t m, int64_t k, const int1
   }
 }
 
-// Interleaves n elements of two rows to pairs, which form one row of a panel, and fills the last vector with zeros.
-// `second` may be NULL: zeros.
+// Interleaves n elements of two rows to pairs, which form one row of a panel, and fills the last vector with zeros. A
+// `second` that is NULL stands for a row of zeros.
 template <class Value>
 inline void pack_pairs(const Value *first, const Value *second, int64_t n, int16_t *target) {
   const auto pack = [](const Value *low, const Value *high, int16_t *to) {

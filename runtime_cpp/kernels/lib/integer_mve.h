@@ -1,10 +1,10 @@
 // Loops over int8 or int16 values and int8 weights for Arm's MVE, the vector instructions of Cortex-M55 and M85; a
 // count may be 0. They are assembly, because GCC 12 moves predicates of intrinsics through ordinary registers, and does
-// not generate loops with a partial last vector (wlstp and letp). Never mix them with code that uses MVE intrinsics: no
-// compiler accepts the predicate register in the list of registers that assembly changes.
+// not generate loops with a partial last vector (wlstp and letp). Never mix them with code that uses MVE intrinsics:
+// they change the predicate register, and no compiler lets assembly declare that.
 //
-// If the instructions for int8 and int16 differ only in a width, the width is an operand, `bits`. A 32-bit sum holds at
-// most kBlockOfProducts products of int16 values.
+// Where the instructions for int8 and int16 differ only in the width of their elements, that width is the operand
+// `bits`. A 32-bit sum holds at most kBlockOfProducts products of int16 values.
 #ifndef EDGECORE_KERNELS_INTEGER_MVE_H_
 #define EDGECORE_KERNELS_INTEGER_MVE_H_
 
@@ -206,7 +206,7 @@ inline void mve_requantize(const int32_t *sums, int32_t n, int32_t bias, Factor 
   const int32_t left = factor.shift > 0 ? factor.shift : 0;
   const int32_t right = factor.shift - left;
   const int32_t limits[3] = {range.low - range.zero_point, range.high - range.zero_point, range.zero_point};
-  int32_t limit;  // one register for three numbers, one after the other
+  int32_t limit;  // one register for three numbers, which are needed one after the other
   __asm volatile(
       "ldr %[limit], [%[limits]]\n"
       "vdup.32 q1, %[limit]\n"
@@ -232,7 +232,7 @@ inline void mve_requantize(const int32_t *sums, int32_t n, int32_t bias, Factor 
       : "q0", "q1", "q2", "lr", "cc", "memory");
 }
 
-// Copies n sums as 64-bit integers. Rounds n up to a multiple of 4.
+// Widens n sums to 64 bits and copies them. Rounds n up to a multiple of 4.
 inline void mve_widen(const int32_t *source, int32_t n, int64_t *target) {
   __asm volatile(
       "wls lr, %[vectors], 2f\n"
@@ -257,7 +257,7 @@ inline void mve_requantize(const int64_t *sums, int32_t n, int64_t offset, WideF
   const int32_t numbers[4] = {factor.multiplier, limits.low, limits.high, -1};
   const auto low = static_cast<int32_t>(offset);
   const auto high_and_carry = static_cast<int32_t>((offset >> 32) + 1);
-  int32_t number;  // one register for four numbers, one after the other
+  int32_t number;  // one register for four numbers, which are needed one after the other
   __asm volatile(
       "ldr %[number], [%[numbers]]\n"
       "vdup.32 q3, %[number]\n"

@@ -1,5 +1,5 @@
-// SIMD vectors of pairs of int16, for instructions that multiply two pairs and add both products to a 32-bit sum, and
-// the requantization of sums to int8 or int16. Values are int8 or int16; weights are always int8.
+// SIMD vectors of pairs of int16, for instructions that multiply two pairs and add both products to a 32-bit sum. Also
+// requantizes sums to int8 or int16. Values are int8 or int16; weights are always int8.
 #ifndef EDGECORE_KERNELS_INTEGER_VECTOR_H_
 #define EDGECORE_KERNELS_INTEGER_VECTOR_H_
 
@@ -24,7 +24,8 @@
 #include "lib/integer_mve.h"
 #endif
 
-// Unrolls a loop over a tile's sums even in code compiled for size, because otherwise the sums would be in memory.
+// Unrolls a loop over a tile's sums, even in code that is compiled for size: otherwise the sums would be kept in
+// memory.
 #if defined(EDGECORE_DSP)
 #define EDGECORE_UNROLL _Pragma("GCC unroll 8")
 #else
@@ -43,7 +44,7 @@ constexpr bool kHasCache = false;  // a microcontroller: its memory is small, an
 using Sums = Vector<int32_t>;
 constexpr int kSumLanes = kLanes<int32_t>;
 
-// Loads a pair of int16 as one 32-bit number with the same bytes.
+// Loads two adjacent int16 as one 32-bit number with the same bytes.
 inline int32_t load_pair(const int16_t *source) {
   int32_t pair;
   __builtin_memcpy(&pair, source, sizeof(pair));
@@ -106,7 +107,8 @@ inline int32_t dot(const int8_t *a, const int8_t *b, int64_t n) {
 #endif
   int32_t sum = 0;
 #if defined(EDGECORE_DSP)
-  const int8_t *const end = a + n / 4 * 4;  // count by a pointer, because a 64-bit index needs more instructions
+  // count by comparing pointers, because a 64-bit index needs more instructions
+  const int8_t *const end = a + n / 4 * 4;
   for (; a != end; a += 4, b += 4) {
     uint32_t x, y;
     __builtin_memcpy(&x, a, 4);
@@ -152,8 +154,8 @@ inline int64_t dot(const int16_t *a, const int8_t *b, int64_t n) {
   return sum;
 }
 
-// Adds n 32-bit sums of a block of products (kBlockOfProducts) to the 64-bit sums of earlier blocks; stores them if the
-// block is the first one. Both arrays must have memory for n rounded up to a multiple of 4.
+// Adds the n 32-bit sums of a block of products (kBlockOfProducts) to the 64-bit sums of earlier blocks. If the block
+// is the first one, stores its sums instead. Both arrays must have memory for n rounded up to a multiple of 4.
 inline void add_block(const int32_t *__restrict block, int64_t n, bool is_first, int64_t *__restrict sums) {
   const auto end = static_cast<ptrdiff_t>(n);
   if (is_first) {
@@ -212,7 +214,8 @@ inline Sums multiply_high(Sums v, int32_t multiplier) {
 #endif
 }
 
-// Requantizes the first of n sums, as many as fill whole vectors, by a factor of at most 1. Returns their number.
+// Requantizes n sums by a factor of at most 1, except those that do not fill a whole vector at the end. Returns the
+// number of requantized sums.
 inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, Factor factor, Range<int8_t> range,
                                   int8_t *out) {
   typedef int8_t Bytes __attribute__((vector_size(kSumLanes)));

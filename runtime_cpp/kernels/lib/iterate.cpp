@@ -128,7 +128,8 @@ Loop make_loop(Call &call, const Shape &shape, const Operands &operands) {
   return loop;
 }
 
-// Calls `run` for the elements [begin, end) of a loop nest. Elements are numbered with dim 0 as the fastest.
+// Calls `run` for the elements [begin, end) of a loop nest. Elements are numbered in an order in which dim 0 varies
+// fastest.
 static void walk(const Loop &loop, int64_t begin, int64_t end, RunFn run, const void *context) {
   char *data[kMaxOperands];
   if (loop.ndim == 1) {
@@ -183,8 +184,8 @@ void copy_run(char *target, int64_t target_stride, const char *source, int64_t s
   }
 }
 
-// Copies a matrix of rows x columns elements to the transposed layout: elements of a row are adjacent in the target,
-// elements of a column in the source. Works on tiles of 16 x 16 elements, so that whole cache lines are read and
+// Copies a matrix of rows x columns elements and changes its layout: in the target the elements of a row are adjacent,
+// in the source the elements of a column. Works on tiles of 16 x 16 elements, so that whole cache lines are read and
 // written (16 elements of 4 bytes are 64 bytes) while all lines of a tile stay in the L1 cache.
 template <class T>
 void transpose(char *target, int64_t target_row, const char *source, int64_t source_column, int64_t rows,
@@ -212,7 +213,8 @@ void copy_items(Call &call, const Loop &loop) {
     if (loop.strides[d][1] == kItem && loop.sizes[d] >= 4) dense_dim = d;
   }
   if (dense_dim > 0 && loop.strides[0][0] == kItem && loop.strides[0][1] != kItem && loop.sizes[0] >= 4) {
-    // Copy dim 0 and dense_dim by transpose(), because the copy exchanges them; `outer` iterates over the other dims.
+    // Copy dim 0 and dense_dim by transpose(), because their roles in memory are exchanged; `outer` iterates over the
+    // other dims.
     Loop outer = loop;
     outer.ndim = 0;
     for (int d = 1; d < loop.ndim; ++d) {

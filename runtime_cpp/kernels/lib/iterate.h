@@ -39,7 +39,8 @@ bool is_flat(const Operands &operands);
 // Returns a loop nest with a single dim, for operands for which is_flat() is true.
 Loop flat_loop(const Operands &operands);
 
-// Returns the loop nest over `shape`, to which every operand must broadcast. Records a failure if an operand does not.
+// Returns the loop nest over `shape`, to which every operand must broadcast. Records a failure if an operand does not
+// broadcast to it.
 Loop make_loop(Call &call, const Shape &shape, const Operands &operands);
 
 using RunFn = void (*)(const void *context, char *const *data, const int64_t *strides, int64_t n);
@@ -61,8 +62,8 @@ void for_each_run(Call &call, const Loop &loop, int64_t grain, const Body &body)
 // rows are copied by memcpy, transposed matrices in square tiles.
 void copy_strided(Call &call, int64_t item, const Loop &loop);
 
-// A tensor that a kernel creates, to pass it to functions with Tensor parameters: row-major over given memory, or a
-// view of another tensor, with a shape and strides that the kernel may edit. It does not own its memory.
+// A tensor that a kernel makes as an argument of functions with Tensor parameters. It describes row-major memory or
+// views another tensor, and the kernel may edit its shape and strides. It does not own memory.
 class TensorView {
  public:
   TensorView(void *data, Type type, const Shape &shape);

@@ -23,7 +23,7 @@ inline uint32_t bits_of_float(float value) {
   return bits;
 }
 
-// Functions are always inlined, because a call would prevent the compiler from vectorizing the caller's loop.
+// Functions are always inlined, because a call would prevent the vectorization of the caller's loop.
 #define EDGECORE_INLINE __attribute__((always_inline)) inline
 
 constexpr float kInfinity = __builtin_inff();

@@ -17,8 +17,8 @@ struct GemmOperands {
   GemmResult<C> result;
 };
 
-// Computes rows [row0, row1) of the result in the columns of one panel of the right operand. Sums only over [k0, k0 +
-// depth) of the inner dimension; if k0 > 0, adds the sum to the result, without the bias.
+// Computes rows [row0, row1) of the result, in the columns of one panel of the right operand. The sums have only the
+// terms [k0, k0 + depth) of the inner dimension. If k0 > 0, adds them to the result, and does not add the bias.
 template <class C>
 void multiply_rows(const GemmOperands<C> &p, int64_t row0, int64_t row1, int64_t k0, int64_t depth, Panel<C> panel,
                    int64_t width, int64_t column, int64_t n) {
@@ -35,7 +35,7 @@ void multiply_rows(const GemmOperands<C> &p, int64_t row0, int64_t row1, int64_t
   }
 }
 
-// Packs n columns and `depth` rows of a row-major matrix, whose rows are `step` elements apart, as a panel of `width`
+// Packs `depth` rows and n columns of a row-major matrix, whose rows are `step` elements apart, as a panel of `width`
 // columns. If `direct` is true and n == width, returns a panel that refers to the matrix itself, without a copy.
 template <class C>
 Panel<C> pack_rows(const C *source, int64_t step, int64_t depth, int64_t n, int64_t width, bool direct, C *target) {
@@ -55,7 +55,8 @@ Panel<C> pack_rows(const C *source, int64_t step, int64_t depth, int64_t n, int6
 constexpr int64_t kDepth = 1024;              // maximum rows of a packed panel; longer sums have several panels
 constexpr int64_t kSharedBytes = 1 << 20;     // maximum bytes of the packed panels that all threads share
 constexpr int64_t kLeftInCache = 512 * 1024;  // maximum bytes of a left operand that stays in the L2 cache
-constexpr int64_t kWorkOfTask = 1 << 17;      // minimum multiplications of a task: fewer do not pay for waking a thread
+// minimum multiplications of a task; with fewer, waking a thread costs more than it saves
+constexpr int64_t kWorkOfTask = 1 << 17;
 
 // Computes `count` products of m x k and k x n matrices. operands(i) returns the left operand and the result of product
 // i. pack(i, k0, depth, column, n, width, target) packs `depth` rows and n columns of the right operand, from (k0,

@@ -9,9 +9,9 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Size of a tile (rows x vectors of sums). The number of vector registers limits it: they hold the sums, one row of the
-// panel (vectors) and one broadcast element of the left operand: 8 * 3 + 3 + 1 = 28 of 32 registers, or 4 * 3 + 3 + 1 =
-// 16 of 16. A sum in memory instead of a register would cost a load and a store per step.
+// Size of a tile (rows x vectors of sums). The number of vector registers limits it. They hold the sums, one row of the
+// panel, and one broadcast element of the left operand: 8 * 3 + 3 + 1 = 28 of 32 registers, or 4 * 3 + 3 + 1 = 16 of
+// 16. A sum in memory instead of a register would cost a load and a store per step.
 //
 // 64-bit Arm can multiply a vector by one element of another vector, so a vector of each row of the left operand is
 // loaded for several steps. This needs 8 * 2 + 2 + 8 = 26 of 32 registers, and 1.3 instructions per multiplication of
@@ -78,10 +78,10 @@ inline void with_vectors(int64_t n, const F &f) {
   f(Vectors<kMax>());
 }
 
-// Computes block[kTileRows][kVectors * lanes], the product of kTileRows rows and a panel. Each sum has runs * k terms.
-// In a GEMM there is one run; in a convolution there is one for each tap of its kernel, because each tap reads its
-// inputs from another address. rows[t * kTileRows + i] is the address of run t of row i, k elements. The panel has runs
-// * k rows of kVectors * lanes elements.
+// Computes block[kTileRows][kVectors * lanes], the product of kTileRows rows and a panel. Each sum has runs * k terms,
+// where a run is k terms with adjacent elements. A GEMM has one run; a convolution has one for each tap of its kernel,
+// because each tap reads its inputs from another address. rows[t * kTileRows + i] is the address of run t of row i, k
+// elements. The panel has runs * k rows of kVectors * lanes elements.
 template <class C, int kVectors>
 inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, C *block) {
   constexpr int kWidth = kVectors * kLanes<C>;

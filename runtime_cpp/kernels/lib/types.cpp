@@ -87,8 +87,8 @@ Type promote(Type a, Type b) {
   return wide;
 }
 
-// Returns the result dtype of operands of two kinds, such as tensors and numbers; `higher` is of the kind with
-// priority.
+// Returns the result dtype of operands of two kinds, such as tensors and numbers. `higher` is the dtype of the kind
+// that has priority.
 static Type combine(Type higher, Type lower) {
   if (is_floating(higher)) return higher;
   if (higher == Type::kNone) return lower;

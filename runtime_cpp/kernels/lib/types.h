@@ -126,8 +126,8 @@ constexpr bool can_cast(Type from, Type to) {
 }
 
 // Computes torch.result_type for operands of three kinds: tensors with dims (`dim`), tensors without dims (`zero`) and
-// Python numbers (`number`). Each member is the promoted dtype of the operands of its kind, or kNone. The dtype of an
-// earlier kind is the result, unless a later kind has a higher category (bool < integer < float).
+// Python numbers (`number`). Each member is the promoted dtype of the operands of its kind, or kNone. The result is the
+// dtype of the first kind that has operands, unless a later kind has a higher category (bool < integer < float).
 struct Promotion {
   Type dim = Type::kNone;
   Type zero = Type::kNone;

@@ -49,8 +49,8 @@ inline void store_vector(C *target, Vector<C> v) {
   __builtin_memcpy(target, &v, sizeof(v));
 }
 
-// Vector types for copy_block: a vector `Both` has kCount pairs of 32-bit elements, each pair as one 64-bit integer; a
-// vector `First` has the first element of each pair.
+// Vector types for copy_block. A vector `Both` has kCount pairs of 32-bit elements, with each pair as one 64-bit
+// integer. A vector `First` has the first element of each pair.
 template <int kCount>
 struct Pairs {
   typedef uint64_t Both __attribute__((vector_size(kCount * 8)));
@@ -91,7 +91,7 @@ inline void copy_few(C *to, const C *from, int64_t n) {
 template <int kStep, class C>
 inline void copy_run(C *to, const C *from, int64_t n) {
   if (n <= 0) return;
-  // copy the last element alone: copy_block reads pairs, which would end past the array
+  // copy the last element separately: copy_block reads pairs, and the last pair would end past the array
   if constexpr (kStep > 1) to[n - 1] = from[(n - 1) * kStep], --n;
   for (; n >= 2 * kLanes<C>; n -= kLanes<C>, to += kLanes<C>, from += kLanes<C> * kStep) {
     copy_block<kStep, kLanes<C>>(to, from);

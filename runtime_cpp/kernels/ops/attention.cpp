@@ -1,6 +1,6 @@
-// Scaled dot product attention: output = softmax(scale query key^T + mask) value. Keys and values are read in place,
-// while PyTorch's decomposition copies both (scale, transpose, repeat): for a model with a KV cache, it copies the
-// whole cache in each step.
+// Scaled dot product attention: output = softmax(scale query key^T + mask) value. This kernel reads keys and values in
+// place. PyTorch's decomposition copies both (scale, transpose, repeat), and so copies the whole KV cache of a model in
+// each step.
 #include "lib/convert.h"
 #include "lib/gemm.h"
 #include "lib/vector.h"
@@ -10,7 +10,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// The sizes of an attention call. All query rows of the heads that share a head of keys are one matrix.
+// The sizes of an attention call. Query heads that share a key head are computed together: their rows form one matrix.
 struct Sizes {
   int64_t heads = 1;  // number of heads of keys and values, multiplied by the batch size
   int64_t rows = 0;   // number of query rows that share a head of keys
@@ -120,7 +120,7 @@ class Attention {
  private:
   bool is_hidden(C entry) const { return is_bool_ ? entry == 0 : entry == static_cast<C>(-kInfinity); }
 
-  // Returns the number of keys up to the last one that a query row attends to. Later keys and values are not read, so
+  // Returns the number of keys up to the last one that any query row attends to. Later keys and values are not read, so
   // that the time depends on the used part of a KV cache and not on its capacity.
   int64_t visible_keys() const {
     if (is_causal_) return min_of(sizes_.keys, sizes_.tokens);

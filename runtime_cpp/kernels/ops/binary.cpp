@@ -8,7 +8,7 @@ namespace {
 
 enum class Kind {
   kArithmetic,  // operators that compute in the promoted dtype of the operands
-  kFloating,    // operators that compute in the promoted dtype, or in float32 if that is an integer dtype
+  kFloating,    // operators that compute in the promoted dtype, or in float32 if the promoted dtype is an integer
   kCompare,     // operators that compare in the promoted dtype; the result is bool
 };
 
@@ -83,9 +83,9 @@ int32_t run(Call &call, const Binary &binary, Tensor a, Tensor b, const Promotio
                      binary.kind == Kind::kCompare ? ResultKind::kBool : ResultKind::kSame, binary.functions, params);
 }
 
-// Returns the argument alpha of an operator (as in a + alpha * b). `index` is the index of the argument; if it is 0,
-// the operator has no alpha, and the result has no parameter. In a sum of booleans every alpha except 0 counts as 1, as
-// in PyTorch.
+// Returns argument `index`, the alpha of an operator (as in a + alpha * b), as a parameter. If `index` is 0, the
+// operator has no alpha, and no parameter is set. If the result is bool, every alpha except 0 counts as 1, as in
+// PyTorch.
 Params alpha_of(Call &call, uint64_t index, const Promotion &promotion) {
   Params params;
   if (index == 0) return params;
@@ -151,7 +151,7 @@ inline int64_t modulo(int64_t a, int64_t b) {
 // Floor division of floats as in Python and ATen: (a - r) / b with the exact remainder r = fmod(a, b), which agrees
 // with modulo(); floor(a / b) would be one too large if a / b rounds up to an integer. (a - r) / b is an integer except
 // for rounding errors, so it is rounded to the nearest integer. A quotient of 0 has the sign of a / b. Division by 0
-// returns infinity or NaN, like a / b; an infinite a and NaN give NaN.
+// returns infinity or NaN, like a / b; if a is infinite, or an operand is NaN, the result is NaN.
 template <class C>
 inline C divide_floor(C a, C b) {
   if (b == C{0}) return a / b;
@@ -188,8 +188,8 @@ inline int64_t power(int64_t a, int64_t b) {
   }
   return static_cast<int64_t>(result);
 }
-// Bit shifts of integers. C++ does not define shifts by b < 0 or b > 63 bits. For these, the kernels return the limit
-// of repeated shifts by one bit, like ATen: 0 to the left; 0 or -1, by the sign of a, to the right.
+// Bit shifts of integers. C++ does not define shifts by b < 0 or b > 63 bits. For these, the kernels return what ATen
+// returns: 0 for a left shift; for a right shift, 0, or -1 if a is negative.
 inline int64_t shift_left(int64_t a, int64_t b) {
   return b < 0 || b > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(a) << b);
 }

@@ -131,9 +131,9 @@ int32_t convolution_out(const edgecore_call *raw) {
                                                           << weight.shape() << " and " << conv.groups
                                                           << " groups do not match");
   }
-  // Limit the size of the patch matrix (im2col) of one output row or, for a transposed convolution, of the columns
-  // (col2im) of all images and groups: it determines the size of scratch memory, which a damaged file must not
-  // overflow.
+  // Limit the matrix that determines the size of scratch memory, because a damaged file must not overflow that size.
+  // The matrix is the patch matrix (im2col) of one output row; for a transposed convolution, the columns (col2im) of
+  // all images and groups.
   constexpr int64_t kMaxElements = int64_t{1} << 40;
   const int64_t pixels = conv.transposed ? conv.batch * conv.groups * conv.in_pixels() : conv.out_w;
   const int64_t depth = (conv.transposed ? conv.group_out() : conv.group_in()) * conv.taps();

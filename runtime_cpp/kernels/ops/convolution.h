@@ -44,7 +44,7 @@ struct ValidRange {
 // for w]. Tap (kh, kw) of output (oh, ow) is at offset tap(kh, kw) + oh * pitch + ow.
 struct Phases {
   int64_t count_h, count_w, rows, pitch;
-  bool fit;  // false if the padded copy would be much larger than input and output, as for a damaged file
+  bool fit;  // false: the padded copy would be much larger than input and output; the file may be damaged
 
   explicit Phases(const Conv &conv);
   int64_t plane() const { return count_h * count_w * rows * pitch; }
@@ -57,8 +57,8 @@ struct Phases {
   void fill(const Conv &conv, const C *in, C *out) const;
 };
 
-// Depthwise convolution, in which each group has one input and one output channel. The name "planes" stands for layout
-// N, C, H, W; "pixels" for N, H, W, C, with `weight` as [taps, channels].
+// Depthwise convolution, in which each group has one input and one output channel. Functions named "planes" are for
+// layout N, C, H, W. Functions named "pixels" are for N, H, W, C, and their `weight` is [taps, channels].
 template <class C>
 void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const C *input, const C *weight,
                       const C *bias, C *out);
@@ -80,7 +80,7 @@ void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weig
 // Winograd's convolution (convolution_winograd.cpp). prefers_winograd() returns true if it is faster. That depends only
 // on the sizes, so that results have the same bits for any number of threads. winograd_planes() and winograd_pixels()
 // return false if the output must be computed in another way, because the host lacks scratch memory, or because an
-// output is infinite or NaN and may have spread to the other outputs of its tile.
+// infinite or NaN output may have spread to the other outputs of its tile.
 bool prefers_winograd(const Conv &conv);
 bool winograd_planes(Call &call, const Conv &conv, const float *input, const float *weight, const float *bias,
                      float *out);

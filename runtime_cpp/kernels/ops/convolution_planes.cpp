@@ -8,7 +8,7 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 // Returns the number of phases (see Phases) of the padded input along one axis. Taps k with the same remainder k *
-// dilation % stride read the same phase; at most stride / gcd(stride, dilation) remainders differ.
+// dilation % stride read the same phase; there are at most stride / gcd(stride, dilation) different remainders.
 int64_t phase_count(int64_t taps, int64_t stride, int64_t dilation) {
   int64_t a = stride;
   for (int64_t b = dilation; b != 0;) {  // Euclid's algorithm: `a` becomes gcd(stride, dilation)

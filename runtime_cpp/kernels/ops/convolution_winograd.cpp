@@ -3,8 +3,9 @@
 // multiplies two matrices over the channels. Then it transforms the 16 products of a tile to the tile's outputs.
 //
 // The factors of the transforms are 1 and 1/2, and each sum has one term per input channel instead of nine. So results
-// are about as exact as in the direct form: rms errors are 0.6 to 1.7 times as large. Errors are relative to the
-// maximum input of a tile, which affects all of its outputs. Larger tiles would be faster, but less exact.
+// are about as exact as in the direct form: rms errors are 0.6 to 1.7 times as large. The error of an output is
+// relative to the largest input of its tile, because that input affects all outputs of the tile. Larger tiles would be
+// faster, but less exact.
 #include "lib/tile.h"
 #include "ops/convolution.h"
 
@@ -43,7 +44,7 @@ inline void transform_tile(Floats *d) {
   for (int i = 0; i < 4; ++i) transform_inputs(d + 4 * i, 1);
 }
 
-// Transforms three taps of a filter, in one dim, to four elements that are `step` elements apart.
+// Transforms three taps of a filter along one dim. Writes four elements, which are `step` elements apart.
 inline void transform_taps(Floats a, Floats b, Floats c, Floats *to, int step) {
   const Floats even = (a + c) * 0.5f, odd = b * 0.5f;
   to[0] = a, to[step] = even + odd, to[2 * step] = even - odd, to[3 * step] = c;
@@ -71,15 +72,17 @@ inline void store_positions(const Floats *from, float *to, int64_t step) {
   for (int64_t p = 0; p < kPositions; ++p) store_vector(to + p * step, from[p]);
 }
 
-// Rounds a distance, in floats, up to an odd number of cache lines: its multiples are in different sets of the cache.
+// Rounds a distance (in floats) up to an odd number of cache lines, so that its multiples lie in different sets of the
+// cache.
 constexpr int64_t spread(int64_t floats) {
   const int64_t lines = (floats + 15) / 16;
   return (lines + 1 - lines % 2) * 16;
 }
 
 // The sizes of the matrix products, one for each of the 16 positions of a tile: [rows, channels] times [channels,
-// columns]. Operands of adjacent positions are `left_step` or `right_step` apart, rows of a left operand `row_step`. A
-// right operand consists of panels (packed columns); the panel from `column` on begins at `column` * `channels`.
+// columns]. The left operands of adjacent positions are `left_step` apart, the right operands `right_step`. The rows of
+// a left operand are `row_step` apart. A right operand consists of panels (packed columns); the panel from `column` on
+// begins at `column` * `channels`.
 struct Products {
   int64_t rows, channels;
   Panels<float> panels;
@@ -99,7 +102,8 @@ struct Products {
 // The outputs of several tiles, without the bias: outputs[2 * i + j][t] is row i and column j of tile t.
 using Outputs = float[4][kPanel<float>];
 
-// Computes product[row block][position in the tile][kTileRows][width]: per position, m rows of `left` times a panel.
+// Computes product[row block][position in the tile][kTileRows][width]: for each position, multiplies m rows of `left`
+// by a panel.
 template <int kVectors>
 void multiply(const Products &sizes, const float *left, const float *right, int64_t m, float *product) {
   constexpr int64_t kWidth = kVectors * kLanes<float>;
@@ -115,7 +119,8 @@ void multiply(const Products &sizes, const float *left, const float *right, int6
 
 // Multiplies all rows by all panels and transforms the products to outputs. transform_rows(begin, end, left) writes
 // rows of the left operands; store(row, column, width, outputs) stores the outputs of a row in the columns of a panel.
-// `memory` has task_floats() for each worker, `memory_step` apart. Returns false if an output is infinite or NaN.
+// `memory` has task_floats() floats for each worker; the workers' parts are `memory_step` apart. Returns false if an
+// output is infinite or NaN.
 template <class TransformRows, class Store>
 bool multiply_all(Call &call, const Products &sizes, const float *right, float *memory, int64_t memory_step,
                   const TransformRows &transform_rows, const Store &store) {
@@ -223,8 +228,9 @@ void store_in_plane(const Conv &conv, int64_t tile, int64_t width, const Outputs
 }  // namespace
 
 bool prefers_winograd(const Conv &conv) {
-  constexpr int64_t kMinChannels = 16;    // minimum number of channels: below, the transforms of images take too long
-  constexpr int64_t kTilesOfFilter = 16;  // minimum number of tiles: with fewer, transforming a filter takes too long
+  // minimum number of channels; with fewer, transforming the images takes too long
+  constexpr int64_t kMinChannels = 16;
+  constexpr int64_t kTilesOfFilter = 16;  // minimum number of tiles; with fewer, transforming a filter takes too long
   if (conv.kernel_h != 3 || conv.kernel_w != 3 || conv.stride_h != 1 || conv.stride_w != 1) return false;
   if (conv.dilation_h != 1 || conv.dilation_w != 1 || conv.groups != 1) return false;
   if (conv.in_channels < kMinChannels || conv.out_channels < kMinChannels) return false;
@@ -316,7 +322,7 @@ bool winograd_pixels(Call &call, const Conv &conv, const float *input, const flo
       const int64_t width = sizes.panels.width(task / blocks);
       float *const to = right + column * channels + c0 * width;
       for (int64_t j = 0; j < width; j += kLanes<float>) {
-        // taps of the filters, by tap, input channel and output channel
+        // The taps of the filters, indexed by tap, input channel and output channel.
         alignas(64) float taps[kTaps][kBlock][kLanes<float>] = {};
         const int64_t n = min_of(kLanes<float>, conv.out_channels - column - j);
         for (int64_t tap = 0; tap < kTaps; ++tap) {

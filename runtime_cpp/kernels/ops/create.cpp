@@ -143,7 +143,8 @@ int32_t fill_tensor_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// Runs a kernel that copies argument `src` to the output, which has the shape of `self`; `src` broadcasts to it.
+// Runs a kernel that copies argument `src` to the output. The output has the shape of `self`, to which `src`
+// broadcasts.
 static int32_t copy_into(const edgecore_call *raw, const char *op, uint64_t out_index) {
   Call call(raw, op);
   const Tensor self = call.tensor(0);

@@ -27,8 +27,8 @@ C distance(const C *a, const C *b, int64_t n, double p) {
   return static_cast<C>(p == 0 || p == 1 || p == __builtin_inf() ? sum : __builtin_pow(sum, 1 / p));
 }
 
-// Returns the index of the matrix (last two dims) of `t` that belongs to batch entry `batch` of the output. `shape` is
-// the output's shape; the batch dims of `t`, all but the last two, broadcast to the batch dims of `shape`.
+// Returns the index of the matrix (last two dims) of `t` that batch entry `batch` of the output uses. `shape` is the
+// output's shape. The other dims of `t`, its batch dims, broadcast to the batch dims of `shape`.
 int64_t matrix_of(int64_t batch, const Shape &shape, Tensor t) {
   int64_t matrix = 0;
   int64_t stride = 1;

@@ -147,7 +147,8 @@ Dims dims_of(Call &call, uint64_t i, int ndim) {
   return dims;
 }
 
-// Returns the factor of the result for `normalization` 0: 1, 1: 1 / sqrt(number of points), 2: 1 / number of points.
+// Returns the factor by which the result is scaled: 1 if `normalization` is 0, 1 / sqrt(number of points) if it is 1, 1
+// / number of points if it is 2.
 double scale_of(Call &call, int64_t normalization, const Shape &shape, const Dims &dims) {
   call.check(normalization >= 0 && normalization <= 2, "normalization must be 0, 1 or 2");
   double points = 1;

@@ -25,7 +25,8 @@ struct Axis {
     return x > last ? last : x > 0 ? x : C(0);  // NaN becomes 0
   }
 
-  // Reflects a coordinate at the image's outer edges (align_corners: at its outer pixels' centers) until it is inside.
+  // Reflects a coordinate until it is inside the image. The mirrors are the centers of the outer pixels if
+  // align_corners is true, otherwise the outer edges of the image.
   C reflected(C x) const {
     const C low = align_corners ? C(0) : C(-0.5);
     const C span = static_cast<C>(align_corners ? size - 1 : size);

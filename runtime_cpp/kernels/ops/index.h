@@ -48,9 +48,9 @@ class Indexing {
   // Returns the offset, in elements, of the slice of self that a combination of indices selects. `combination` is a
   // row-major index into `common`; `strides` are the strides of self.
   int64_t offset(int64_t combination, const int64_t *strides) const;
-  // Returns a loop nest over the elements of a slice (see `offset`). Operand 0 is a tensor of shape `shape` with
-  // strides `rows`; operand 1 is self, of shape `self_shape` with strides `self`. `rows` and `self` count elements of
-  // `item` bytes.
+  // Returns a loop nest over the elements of a slice (see `offset`). Operand 0 is a tensor with shape `shape` and
+  // strides `rows`. Operand 1 is self, with shape `self_shape` and strides `self`. Strides count elements of `item`
+  // bytes.
   Loop slice(const int64_t *rows, const int64_t *self, const Shape &self_shape, int64_t item) const;
 
  private:

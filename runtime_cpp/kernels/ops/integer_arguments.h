@@ -85,8 +85,9 @@ struct Channels {
   const Number *multipliers = nullptr;
   const Number *shifts = nullptr;
 
-  // Reads argument i, int32 (for int8) or int64 [3, count]: biases, multipliers, shifts. They are one tensor instead of
-  // three, because each tensor costs the runtime memory, which is scarce on a microcontroller.
+  // Reads argument i, a tensor [3, count] of biases, multipliers and shifts; its dtype is int32 for int8 values and
+  // int64 for int16. The three are one tensor, because each tensor costs the runtime memory, which is scarce on a
+  // microcontroller.
   Channels(Call &call, uint64_t i, int64_t count) {
     const Tensor t = call.tensor(i);
     if (call.failed() ||

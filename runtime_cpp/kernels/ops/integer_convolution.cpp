@@ -83,8 +83,8 @@ struct Window {
   }
 };
 
-// Copies the inputs of `count` outputs, from output pixel `pixel` on: for each output the window that it reads, of all
-// channels. Only for convolutions without upsampling.
+// Copies the window of inputs, in all channels, that each of `count` outputs reads, from output pixel `pixel` on. Only
+// for convolutions without upsampling.
 template <class Value>
 void read_windows(const IntegerConvolution<Value> &c, const Value *planes, int64_t pixel, int64_t count,
                   Value *target) {

@@ -27,7 +27,7 @@ template <class Value>
 struct IntegerConvolution {
   IntegerAxis y, x;
   int64_t batch, inputs, outputs, groups;  // numbers of images, input channels, output channels, groups
-  int32_t zero_point;                      // zero point of the input and its padding; 0 for int16
+  int32_t zero_point;                      // zero point of the input, and the value of its padding; 0 for int16
   const Value *input;
   const int8_t *weight;  // int8 weights of shape [outputs, inputs / groups, y.kernel, x.kernel]
   Range<Value> range;

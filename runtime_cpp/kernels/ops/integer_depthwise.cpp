@@ -66,7 +66,7 @@ class Depthwise {
            planes_y_ * planes_x_ * plane() < kLimit * kLimit;
   }
 
-  // Return the bytes of scratch memory that all workers share, and the bytes of each worker.
+  // Return the bytes of the scratch memory that all workers share, and of the scratch memory that each worker needs.
   int64_t shared_scratch() const { return round_up(taps() * static_cast<int64_t>(sizeof(ptrdiff_t)), 64); }
   int64_t scratch() const {
     constexpr int64_t kSize = sizeof(Value);
@@ -132,7 +132,8 @@ class Depthwise {
   static constexpr int64_t kMaxColumns = 1024;  // maximum number of columns of a block of outputs
   static constexpr int64_t kBlock = (kHasCache ? 24576 : 1024) / sizeof(Element);
   static constexpr int64_t kStep = kTapsOfElement == 1 ? 12 : max_of(kSumLanes, 4);  // number of sums computed together
-  static constexpr int64_t kBatch = (kHasCache ? 256 : 64) / kStep * kStep;          // number requantized together
+  // number of sums requantized together
+  static constexpr int64_t kBatch = (kHasCache ? 256 : 64) / kStep * kStep;
 
   static Element element(Value first, Value second) {
     if constexpr (kTapsOfElement == 1) return first;
@@ -180,7 +181,7 @@ class Depthwise {
     add_pairs<0>(planes, offsets, weights, count, n, sums);
   }
 
-  // Computes the sums of add_some. kCount is `count`, so that the compiler knows the number, or 0 for any count.
+  // Implements add_some. kCount is `count` as a constant for the compiler, or 0 for any count.
   template <int kCount>
   __attribute__((always_inline)) void add_pairs(const int32_t *planes, const ptrdiff_t *offsets, const int32_t *weights,
                                                 int64_t count, int64_t n, int32_t *sums) const {
@@ -282,8 +283,8 @@ class Depthwise {
   int64_t planes_x_;  // number of planes of inputs along x
   int64_t columns_;   // number of outputs in a row of a block of outputs
   int64_t pitch_;     // number of elements in a row of a plane of inputs
-  int64_t halo_;      // number of rows of a plane of inputs in addition to rows_
-  int64_t rows_;      // number of rows of outputs in a block of outputs
+  int64_t halo_;      // number of rows that a plane of inputs has in addition to rows_
+  int64_t rows_;      // number of rows in a block of outputs
   int64_t line_;      // length of the padded row from which whole vectors of pairs are made; 0: no such row is needed
 };
 

@@ -1,6 +1,6 @@
-// Loops over quantized int8 or int16 values: over elements, broadcast pairs, sums over the last dims, and rows of a
-// softmax; and the operators that consist only of such a loop. Indices are as wide as a pointer, because 64-bit indices
-// are slow on a microcontroller.
+// Loops over quantized int8 or int16 values: elementwise, over pairs of elements with broadcasting, over sums along the
+// last dims, and over the rows of a softmax. Also defines the operators that consist only of such a loop. Indices are
+// as wide as a pointer, because 64-bit indices are slow on a microcontroller.
 #ifndef EDGECORE_KERNELS_INTEGER_LOOPS_H_
 #define EDGECORE_KERNELS_INTEGER_LOOPS_H_
 
@@ -44,7 +44,7 @@ void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
   auto *target = reinterpret_cast<Element *>(result.data());
   const bool is_plain = a.numel() == shape.numel() && b.numel() == shape.numel();
   const int64_t width = is_plain || shape.ndim == 0 ? shape.numel() : shape.sizes[shape.ndim - 1];
-  // steps[operand][dim] is the distance, in elements of the operand, of adjacent elements of the result along a dim.
+  // steps[operand][dim] is the operand's stride, in elements, along a dim of the result; 0 if the operand broadcasts.
   ptrdiff_t steps[2][kMaxDims] = {};
   for (int operand = 0; operand < 2; ++operand) {
     int64_t step = 1;

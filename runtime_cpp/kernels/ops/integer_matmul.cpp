@@ -22,7 +22,7 @@ struct Product {
   const Value *right = nullptr;
   Value *result = nullptr;
 
-  // Reads the product's arguments; `next` is at the first one after the matrices.
+  // Reads the product's arguments; `next` starts at the first argument after the matrices.
   Product(Call &call, Tensor a, Tensor b, Arguments<Value> &next)
       : zero_a(next.zero_point()), zero_b(next.zero_point()), factor(next.factor()), range(next.range()) {
     if (call.failed()) return;
@@ -202,7 +202,7 @@ void multiply(Call &call, const Product<int16_t> &p) {
   call.parallel(p.batch * panels.count * splits, grain, [&](int64_t begin, int64_t end, int64_t worker) {
     int16_t *panel = memory + worker * part;
     int64_t sums[kRows * kIntegerPanel];
-    int64_t packed = -1;  // index of the panel of the right operand that `panel` has now
+    int64_t packed = -1;  // index of the panel of the right operand that is packed in `panel`
     for (int64_t task = begin; task < end; ++task) {
       const int64_t at = task / splits;
       const int64_t i = at / panels.count;

@@ -95,7 +95,7 @@ int32_t constant_pad_nd_out(const edgecore_call *raw) {
     if (!call.check(size >= 0, "pad makes a size negative")) return call.status();
   }
   if (!call.resize(out, shape)) return call.status();
-  fill(out.type(), out.data(), out.numel(), value);  // fills all memory of `out`, which has no gaps in any dim order
+  fill(out.type(), out.data(), out.numel(), value);  // works for any dim order, because `out` has no gaps
   TensorView from(self);
   TensorView to(out);
   for (int64_t i = 0; i < pad.count / 2; ++i) {
@@ -211,7 +211,8 @@ int32_t roll_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// Runs pixel_shuffle (`forward`) or pixel_unshuffle: copies between views of input and output as [.., C, r, r, H, W].
+// Runs pixel_shuffle (`forward`) or pixel_unshuffle: views input and output as [.., C, r, r, H, W], and copies one view
+// to the other.
 static int32_t shuffle(Call &call, bool forward) {
   const Tensor self = call.tensor(0);
   const int64_t r = call.integer(1);

@@ -147,7 +147,7 @@ int32_t linear_out(const edgecore_call *raw) {
   const Tensor weight = call.tensor(1);
   const Tensor bias = call.optional_tensor(2);
   const Tensor out = call.tensor(3);
-  const bool flat = weight.ndim() == 1;  // a weight with one dim has one output feature, without a dim in the result
+  const bool flat = weight.ndim() == 1;  // a 1-d weight is one output feature, for which the result has no dim
   if (!call.check(input.ndim() >= 1 && (weight.ndim() == 2 || flat), "the weight must have one or two dims") ||
       !check_inner(call, input, weight, input.size(input.ndim() - 1), weight.size(weight.ndim() - 1)) ||
       !check_types(call, input, weight, out)) {

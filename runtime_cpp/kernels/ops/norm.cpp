@@ -180,7 +180,7 @@ bool check_vector(Call &call, Tensor t, int64_t size, const char *name) {
   return !call.failed();
 }
 
-// Resizes the outputs of a normalization: the result, and the tensors of means and of 1 / deviation.
+// Resizes the outputs of a normalization: the result, the means, and the reciprocals of the deviations.
 bool resize_outs(Call &call, Tensor input, const Tensor *outs, const Shape &moments_shape, const char *mean_name,
                  const char *rstd_name) {
   return call.resize(outs[0], input.shape()) && call.resize(outs[1], moments_shape, mean_name) &&

@@ -40,9 +40,9 @@ TensorView broadcast_along(Tensor parameters, int axis, int ndim) {
   return TensorView(parameters.data(), parameters.type(), shape);
 }
 
-// Row-major copies, in double, of the scales (or of their reciprocals if `inverse`) and of the zero points (zeros if
-// there are none). The reciprocals of scales that are not fp64 are computed in fp32, because otherwise some results
-// would differ from PyTorch's by rounding.
+// Row-major float64 copies of scales and zero points. If `inverse` is true, holds the reciprocals of the scales. If
+// there are no zero points, holds zeros. The reciprocals of scales that are not fp64 are computed in fp32, because
+// otherwise some results would differ from PyTorch's by rounding.
 struct Parameters {
   double *scales = nullptr;
   double *zero_points = nullptr;
@@ -184,8 +184,8 @@ int64_t single_zero_point(Call &call, Tensor zero_point) {
   return clamped(single_value(call, zero_point), {INT32_MIN, INT32_MAX});
 }
 
-// Returns true if both tensors are row-major and `real`, the one with real numbers, is fp32: then a per-tensor operator
-// needs no loop over dims, for which a microcontroller has too little stack. Resizes `out`.
+// Returns true if both tensors are row-major, and `real` (the tensor that is not quantized) is fp32. A per-tensor
+// operator then needs no loop over dims, for which a microcontroller has too little stack. Resizes `out`.
 bool is_dense(Call &call, Tensor out, Tensor input, Tensor real) {
   return !call.failed() && real.type() == Type::kF32 && input.is_contiguous() && call.resize(out, input.shape()) &&
          out.is_contiguous();

@@ -27,8 +27,8 @@ struct Reduction {
 constexpr int64_t kReduceBlock = 256;
 
 // Calls body(input, input_stride, output, output_stride, m) for blocks of m outputs, on several threads. Strides are in
-// bytes: input_stride is the distance of the first input elements of two adjacent outputs, output_stride the distance
-// of the outputs themselves.
+// bytes: input_stride is the distance between the first input elements of two adjacent outputs, output_stride the
+// distance between the outputs themselves.
 template <class Body>
 void for_each_output(Call &call, const Reduction &r, const Body &body) {
   const int64_t grain = 32768 / (r.count + 1) + 1;
@@ -42,7 +42,8 @@ void for_each_output(Call &call, const Reduction &r, const Body &body) {
   });
 }
 
-// Calls body(address, stride, n) for each row of n input elements of one output, whose first input is at `input`.
+// Calls body(address, stride, n) for each row of n input elements of one output. The output's first input element is at
+// `input`.
 template <class Body>
 void for_each_reduced(const Reduction &r, const char *input, const Body &body) {
   int64_t index[kMaxDims + 1] = {};

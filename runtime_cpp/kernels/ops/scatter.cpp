@@ -30,7 +30,7 @@ void add_items(char *target, int64_t target_stride, const char *source, int64_t 
   }
 }
 
-// Adds n elements of dtype `type` at `source` to those at `target`. Strides are in bytes.
+// Adds n elements at `source` to the n elements at `target`. All have dtype `type`; strides are in bytes.
 void add_run(Type type, char *target, int64_t target_stride, const char *source, int64_t source_stride, int64_t n) {
   if (type == Type::kF32) return add_items<float>(target, target_stride, source, source_stride, n);
   if (type == Type::kI64) return add_items<int64_t>(target, target_stride, source, source_stride, n);
@@ -73,9 +73,9 @@ int64_t checked_numel(Call &call, const Shape &shape) {
   return n;
 }
 
-// Calls body(target, source) for every entry of `index`. `target` is the address of the element of `out` at the
-// position of the entry, with the position along `dim` replaced by the entry's value. `source` is the address of the
-// element of `source` at the position of the entry, or NULL if there is no source.
+// Calls body(target, source) for every entry of `index`. `source` is the address of the element of `source` at the
+// entry's position, or NULL if there is no source. `target` is the address of the element of `out` at the same
+// position, but with the entry's value as its index along `dim`.
 template <class Body>
 void for_each_entry(Call &call, Tensor out, Tensor index, int dim, const Tensor *source, const Body &body) {
   const Shape shape = shape_of(index);
@@ -174,9 +174,9 @@ C mean_of(C sum, int64_t count) {
   }
 }
 
-// Combines each entry of `source` with the element of `out`, a copy of self, that its index selects. Without
-// include_self, the first entry for an element replaces the element. `counts` has the number of combined values for
-// each element.
+// Combines each entry of `source` with the element of `out` that its index selects. `out` is a copy of self. An element
+// whose count in `counts` is 0 (without include_self) is replaced by its first entry. `counts` has the number of values
+// combined in each element.
 template <class C>
 void scatter_reduce(Call &call, Tensor out, Tensor index, int dim, Tensor source, Reduction reduction,
                     int64_t *counts) {

@@ -78,7 +78,7 @@ int32_t softmax(const edgecore_call *raw, const char *op) {
   const Tensor self = call.tensor(0);
   const int dim = call.dim(1, self.ndim());
   const Tensor out = call.tensor(3);
-  const Type common = call.flag(2) ? Type::kF32 : self.type();  // the argument half_to_float: the output is float32
+  const Type common = call.flag(2) ? Type::kF32 : self.type();  // argument 2, half_to_float, makes the output float32
   if (!call.check(is_floating(self.type()), "the input must have a floating dtype") || !call.check_cast(common, out) ||
       !call.resize(out, self.shape())) {
     return call.status();

@@ -11,7 +11,7 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 enum class Kind {
-  kFloating,   // operators that compute in the input's dtype, or in float32 if that is an integer dtype
+  kFloating,   // operators that compute in the input's dtype, or in float32 if the input's dtype is an integer
   kSame,       // operators that compute in the input's dtype
   kPredicate,  // operators whose result is bool
 };

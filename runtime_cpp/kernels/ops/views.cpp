@@ -60,7 +60,7 @@ int32_t view_copy_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// Makes the output a view of the input: it keeps the input's memory, but has another shape.
+// Makes the output a view of the input: the output uses the input's memory, with another shape.
 int32_t et_view(const edgecore_call *raw) {
   Call call(raw, "executorch_prim::et_view.default");
   const Tensor self = call.tensor(0);
