@@ -25,7 +25,8 @@ struct Conv {
   bool is_depthwise() const { return groups == in_channels && groups == out_channels && groups > 1; }
 };
 
-// The output positions o in [begin, end) along one axis whose input position o * stride + shift is in [0, size).
+// The range [begin, end) of output positions o along one axis for which the input position o * stride + shift is in [0,
+// size).
 struct ValidRange {
   int64_t begin, end;
   ValidRange(int64_t count, int64_t stride, int64_t shift, int64_t size) {

@@ -79,8 +79,8 @@ void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weig
       pack_weights(conv, source, strides, min_of(columns, width - column), columns, packed + i * stride);
     }
   });
-  // Each task computes up to pixels_of_task output pixels of an image, with all panels of weights: then the pointers to
-  // input pixels are computed only once, and each panel is read once for all pixels of the task.
+  // Each task multiplies up to pixels_of_task output pixels of an image by all panels of weights. So the pointers to
+  // input pixels are computed only once, and each panel is read only once per task.
   const int64_t tasks = (conv.out_pixels() + pixels_of_task - 1) / pixels_of_task;
   const int64_t grain = (1 << 17) / (pixels_of_task * k * conv.out_channels / conv.groups + 1) + 1;
   call.parallel(conv.batch * conv.groups * tasks, grain, [&](int64_t begin, int64_t end, int64_t worker) {

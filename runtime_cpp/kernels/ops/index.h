@@ -46,7 +46,7 @@ class Indexing {
   bool indexed[kMaxDims] = {};
 
   // Returns the offset, in elements, of the slice of self that a combination of indices selects. `combination` is a
-  // row-major index into `common`; `strides` are the strides of self.
+  // row-major index in the shape `common`; `strides` are the strides of self.
   int64_t offset(int64_t combination, const int64_t *strides) const;
   // Returns a loop nest over the elements of a slice (see `offset`). Operand 0 is a tensor with shape `shape` and
   // strides `rows`. Operand 1 is self, with shape `self_shape` and strides `self`. Strides count elements of `item`

@@ -38,8 +38,8 @@ void copy_values(Value *target, const Value *source, int64_t n) {
 #endif
 }
 
-// A convolution whose groups have one input channel. It computes a block of outputs at a time, from a copy of the
-// inputs of the block in several planes of elements. Each element has the inputs of one tap, or of two adjacent taps of
+// A convolution whose groups have one input channel. It computes a block of outputs at a time. It first copies the
+// inputs of the block to several planes of elements. Each element has the inputs of one tap, or of two adjacent taps of
 // a kernel row: element (row, column) of plane (fy, fx) is the pair of padded positions (y, x) and (y, x + dilation),
 // or only the first of them, where y = (top + row) * stride + fy and x = (left + column) * stride + fx for the first
 // output (top, left) of the block. So all elements that a tap reads for the outputs of a block are in one plane, in the
@@ -75,7 +75,8 @@ class Depthwise {
                     64);
   }
 
-  // For each tap or pair of taps, writes the offset in the planes of the element that a block's first output reads.
+  // For each tap or pair of taps, writes the offset (in the planes) of the element that the first output of a block
+  // reads.
   void find_offsets(ptrdiff_t *offsets) const {
     for (int64_t ty = 0; ty < c_.y.kernel; ++ty) {
       const int64_t y = ty * c_.y.dilation;
@@ -247,7 +248,7 @@ class Depthwise {
     }
   }
 
-  // Fills a row of the planes with the pairs of the padded row that starts at index `start` of `source`.
+  // Fills a row of the planes with pairs of inputs from the padded row that starts at index `start` of `source`.
   void read_row(const Value *source, int64_t start, [[maybe_unused]] Value *line, Element *target) const {
     const auto zero = static_cast<Value>(c_.zero_point);
     const auto copy = [&](Value *to, int64_t size) {

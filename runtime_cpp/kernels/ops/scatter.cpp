@@ -247,7 +247,8 @@ Shape broadcast_pair(Call &call, Tensor a, Tensor b) {
   return broadcast(call, both, 2);
 }
 
-// Returns the elements of `t`, broadcast to `shape`, as bytes: 0 for false and 0.0, otherwise not 0. NULL on failure.
+// Returns the elements of `t`, broadcast to `shape`, as bytes: 0 for false and 0.0, another number for all others.
+// Returns NULL after a failure.
 const uint8_t *as_bools(Call &call, Tensor t, const Shape &shape) {
   void *data = call.scratch(shape.numel());
   if (data == nullptr) return nullptr;

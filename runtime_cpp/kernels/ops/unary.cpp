@@ -137,7 +137,8 @@ EDGECORE_FUNCTOR(CosDouble, __builtin_cos(x))
 constexpr Functions kSin = {{&sin_floats, &dense_loop<SinDouble, double, 1>, nullptr}};
 constexpr Functions kCos = {{&cos_floats, &dense_loop<CosDouble, double, 1>, nullptr}};
 
-// Returns the functions, by compute type, of an operator that rounds (ceil, floor, ...). For integers it only copies.
+// Returns the functions of an operator that rounds (ceil, floor, ...), one for each compute type. The function for
+// integers only copies.
 template <class F>
 constexpr Functions rounding() {
   return {{&dense_loop<F, float, 1>, &dense_loop<F, double, 1>, &dense_loop<Identity, int64_t, 1>}};

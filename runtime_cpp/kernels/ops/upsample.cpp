@@ -93,7 +93,7 @@ void bilinear(Call &call, Tensor self, Tensor out, const Sizes &s, bool align_co
   result.finish(call);
 }
 
-// Returns bilinear weights along one axis for resample_bytes(): per output, its first input position and 1 or 2
+// Returns bilinear weights along one axis, for resample_bytes(). Each output has a first input position and 1 or 2
 // weights.
 AxisWeights<double> byte_weights(Call &call, int64_t in, int64_t out, double factor, bool align_corners) {
   AxisWeights<double> t;
