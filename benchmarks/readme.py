@@ -47,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a reader must know to judge the figures, or to repeat them.
+    """The conditions of a measurement, from which a reader can judge and repeat it.
 
     Attributes:
         processor: Name, features, number of CPUs, caches and date, as `processor.py` prints them.

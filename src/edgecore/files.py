@@ -11,43 +11,47 @@ from typing import BinaryIO
 from edgecore.errors import WriteError
 from edgecore.processes.interrupts import uninterrupted
 
+Content = str | bytes | Callable[[BinaryIO], object]
+
 
 def write_file(path: str | Path, content: str | bytes) -> None:
-    """Write one file as `write_files` does; text is written as UTF-8.
+    """Write one file as `write_files` does.
 
     Raises:
         WriteError: The file cannot be written; then an existing file has not changed.
     """
-    data = content.encode() if isinstance(content, str) else content
-    write_files({Path(path): lambda file: file.write(data)})
+    write_files({Path(path): content})
 
 
-def write_files(writers: Mapping[Path, Callable[[BinaryIO], object]]) -> None:
+def write_files(contents: Mapping[Path, Content]) -> None:
     """Write each file to `NAME.partial` in the same folder, then rename all of them; existing files are replaced.
 
     A device such as `/dev/stdout` and a named pipe are written directly.
 
     Args:
-        writers: Path -> function that writes the content to an open binary file.
+        contents: Path -> content: bytes, a text (written as UTF-8), or a function that writes to an open binary file.
 
     Raises:
         WriteError: A file cannot be written; then no existing file has changed.
     """
     # keep a symbolic link, and replace the file to which it points
-    targets = {path: path if _is_stream(path) else path.resolve() for path in writers}
+    targets = {path: path if _is_stream(path) else path.resolve() for path in contents}
     partial = {
         path: target.with_name(target.name + ".partial") for path, target in targets.items() if not _is_stream(path)
     }
     path = Path()
     try:
-        for path in writers:
+        for path in contents:
             if not path.parent.is_dir():
                 raise WriteError(f"cannot write {path}: the folder {path.parent} does not exist")
             if path.is_dir():
                 raise WriteError(f"cannot write {path}: it is a folder")
-        for path, write in writers.items():
+        for path, content in contents.items():
             with partial.get(path, path).open("wb") as file:
-                write(file)
+                if callable(content):
+                    content(file)
+                else:
+                    file.write(content.encode() if isinstance(content, str) else content)
         with uninterrupted():
             for path, source in partial.items():
                 source.replace(targets[path])

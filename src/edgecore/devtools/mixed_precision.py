@@ -310,7 +310,7 @@ def _times(programs: Sequence[Any], inputs: Any, runs: int) -> tuple[float, floa
     times: list[list[float]] = [[], []]
     values = [arg.detach().numpy() if isinstance(arg, torch.Tensor) else arg for arg in _arguments(inputs)]
     with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / f"{index}.pte" for index, _ in enumerate(programs)]
+        paths = [Path(folder) / "quantized.pte", Path(folder) / "mixed.pte"]
         for path, program in zip(paths, programs, strict=True):
             program.save(path)
         for _ in range(3):

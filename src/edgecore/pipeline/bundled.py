@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from edgecore import format as fmt
 from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
-from edgecore.files import write_files
+from edgecore.files import write_file
 from edgecore.ir.dialect.dtypes import scalar_type, torch_dtype
 from edgecore.ir.program.copying import module_to_run, unchanged_buffers
 from edgecore.ir.torch_compat import pytree
@@ -156,8 +156,7 @@ class BundledProgram:
             WriteError: The file cannot be written. An existing file is then unchanged.
             FormatError: The file would be larger than 2 GiB.
         """
-        buffer = self.buffer
-        write_files({Path(path): lambda file: file.write(buffer)})
+        write_file(path, self.buffer)
 
 
 def serialize_from_bundled_program_to_flatbuffer(bundled_program: BundledProgram) -> bytes:

@@ -19,7 +19,7 @@ def _along(values: Tensor, rank: int, axis: Tensor | None) -> Tensor:
 
 
 def _repeated(values: Tensor, shape: torch.Size) -> Tensor:
-    """Repeat each block's value for all elements of the block; sizes in `shape` are multiples of those of `values`."""
+    """Repeat each block's value for all elements of the block. Sizes in `shape` are multiples of sizes of `values`."""
     for dim, size in enumerate(shape):
         values = values.repeat_interleave(size // values.shape[dim], dim)
     return values

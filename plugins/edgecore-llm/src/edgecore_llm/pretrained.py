@@ -122,7 +122,7 @@ class EdgecoreModelForCausalLM:
             copied[f"tokenizer{source.suffix}"] = source
         write_files(
             {folder / name: partial(_copy, path) for name, path in copied.items() if not _is_same(path, folder / name)}
-            | {folder / name: partial(_write, text) for name, text in texts.items()}
+            | {folder / name: text for name, text in texts.items()}
         )
 
     def _tokenizer_facts(self) -> dict[str, Any]:
@@ -212,7 +212,3 @@ def _copy(source: Path, target: BinaryIO) -> None:
 
 def _is_same(source: Path, target: Path) -> bool:
     return target.exists() and source.samefile(target)
-
-
-def _write(text: str, target: BinaryIO) -> None:
-    target.write(text.encode())

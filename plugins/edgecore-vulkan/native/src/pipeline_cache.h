@@ -19,7 +19,7 @@ class PipelineCacheFile {
                     const std::string &suffix = ".pipelines");
 
   bool is_open() const { return !path_.empty(); }
-  // Returns the stored bytes; empty if there is no file, or if the file is damaged or was written by another driver.
+  // Returns the stored bytes; none if the file is missing, is damaged, or comes from another driver.
   std::vector<uint8_t> read() const;
   // Replaces the file; processes that read at the same time see either the old or the new content.
   void write(const std::vector<uint8_t> &compiled) const;

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from edgecore.plugin.api import InstalledBackend
     from edgecore.plugin.installed.entry_points import Provider
 
-LOAD_OPTION_TITLES = ("load option", "type", "meaning")
-
 
 def command(
     name: Annotated[
@@ -104,13 +102,11 @@ def _libraries(backends: Sequence[InstalledBackend], seconds: float) -> dict[tup
     return {_key(task.provider): trial.answer for task, trial in zip(tasks, isolated_import.run(tasks, seconds))}
 
 
-def _load_options(provider: Provider, seconds: float) -> list[dict[str, Any]]:
+def _load_options(library: str | None) -> list[dict[str, Any]]:
     """Return name, type and help of each option for loading; none if the native library is missing or broken."""
-    from edgecore.plugin.diagnosis import isolated_import
     from edgecore.plugin.diagnosis.doctor import probe
 
-    (trial,) = isolated_import.run([isolated_import.Task("library", provider)], seconds)
-    declared = {} if trial.problem or trial.answer is None else probe(trial.answer)
+    declared = {} if library is None else probe(library)
     options = [] if isinstance(declared, str) else declared.get("options", [])
     return [{key: row[key] for key in ("name", "type", "help")} for row in options if "load" in row["when"]]
 
@@ -138,7 +134,8 @@ def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
         isolated_import.installed(seconds)
         info = registry.find_by_name(name)
         provider = registry.provider_of(info)
-        (trial,) = isolated_import.run([isolated_import.Task("tables", provider)], seconds)
+        tasks = [isolated_import.Task("tables", provider), isolated_import.Task("library", provider)]
+        trial, library = isolated_import.run(tasks, seconds)
     if trial.problem:
         raise BackendBroken(trial.problem)
     options, operators = trial.answer["options"], trial.answer["operators"]
@@ -146,7 +143,7 @@ def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
     if markdown:
         print("\n".join(documentation.markdown(titles, rows) for titles, rows in tables), end="")
         return
-    load_options = _load_options(provider, seconds)
+    load_options = _load_options(library.answer)
     if as_json:
         option_list, operator_list = ([dict(zip(titles, row)) for row in rows] for titles, rows in tables)
         answer = {"options": option_list, "load_options": load_options, "operators": operator_list}
@@ -154,7 +151,7 @@ def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
     else:
         print(f"{info.name} ({info.backend_id}): {info.summary}")
         load_rows = [(row["name"], row["type"], row["help"]) for row in load_options]
-        for titles, rows in (tables[0], (LOAD_OPTION_TITLES, load_rows), tables[1]):
+        for titles, rows in (tables[0], (documentation.LOAD_OPTION_TITLES, load_rows), tables[1]):
             table = Table(Column(titles[0], no_wrap=True), *titles[1:])  # names to copy stay whole
             for row in rows:
                 table.add_row(*map(printable, row))

@@ -102,8 +102,8 @@ def extract(engine: Engine, row: CompareRow, folder: str | Path) -> list[Path]:
             {
                 paths[0]: lambda file: torch.export.save(program, file),
                 paths[2]: lambda file: torch.save({"inputs": operands, "expected": expected, "got": got}, file),
-                paths[3]: lambda file: file.write(_SCRIPT.format(**text).encode()),
-                paths[4]: lambda file: file.write(_README.format(**text).encode()),
+                paths[3]: _SCRIPT.format(**text),
+                paths[4]: _README.format(**text),
             }
         )
     except OSError as error:

@@ -23,30 +23,19 @@ def visualize(program: Any, **server: Any) -> None:
     Example:
         >>> visualize(program)
     """
-    import_explorer().visualize_from_config(configuration(program), **server)
-
-
-def configuration(program: Any) -> Any:
-    """Return a configuration of Model Explorer with the graphs of a program, for `visualize_from_config`."""
-    explorer = import_explorer()
-    made = explorer.config()
-    made.graphs_list.append({"graphs": graphs(report_of(program))})
-    made.model_sources.append({"url": "graphs://program/0"})
-    return made
-
-
-def import_explorer() -> Any:
-    """Return the package `model_explorer`."""
     try:
         import model_explorer
     except ModuleNotFoundError as error:
         raise EdgecoreError(
             "Model Explorer is not installed, and visualize opens it: pip install ai-edge-model-explorer"
         ) from error
-    return model_explorer
+    config = model_explorer.config()
+    config.graphs_list.append({"graphs": _graphs(_report_of(program))})
+    config.model_sources.append({"url": "graphs://program/0"})
+    model_explorer.visualize_from_config(config, **server)
 
 
-def report_of(program: Any) -> DelegationReport:
+def _report_of(program: Any) -> DelegationReport:
     """Return the delegation report of a compiled, lowered or exported program."""
     from torch.export import ExportedProgram
 
@@ -58,9 +47,11 @@ def report_of(program: Any) -> DelegationReport:
     return report
 
 
-def graphs(report: DelegationReport) -> list[Any]:
+def _graphs(report: DelegationReport) -> list[Any]:
     """Return the graph of each method: a node per operator, in the namespace of its partition and modules."""
     from model_explorer import graph_builder as build
+
+    from edgecore.pipeline.report.delegation import join_reasons
 
     found = []
     for method in dict.fromkeys(row.method for row in report.rows):
@@ -70,7 +61,7 @@ def graphs(report: DelegationReport) -> list[Any]:
         nodes = [build.GraphNode(name, name) for name in inputs]
         for row in rows:
             place = "edgecore" if row.partition is None else f"{row.where} {row.partition}"
-            why = "; ".join(f"{backend}: {reason}" for backend, reason in row.reasons)
+            why = join_reasons(row.reasons)
             facts = {"operator": row.operator, "runs on": row.where, "source": row.source, "not delegated because": why}
             outputs = [build.MetadataItem("0", [build.KeyValue("shape", row.shape)])] if row.shape else []
             nodes.append(

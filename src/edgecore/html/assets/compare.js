@@ -35,8 +35,8 @@ function compareView(section) {
       { class: kind || null, scope: "col", "aria-sort": sort !== key ? "none" : descending ? "descending" : "ascending" },
       element("button", { type: "button", onclick: () => { descending = sort === key ? !descending : kind === "number"; sort = key; draw(); } },
         key === "name" ? group.value : name))));
-    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const rows = all[group.value].filter(row => words.every(word => [row.name, row.module, row.backend, row.verdict].join("\n").toLowerCase().includes(word)));
+    const matches = matcher(filter.value);
+    const rows = all[group.value].filter(row => matches([row.name, row.module, row.backend, row.verdict].join("\n")));
     rows.sort((a, b) => { const [x, y] = [value(a, sort), value(b, sort)]; return a.rest - b.rest || (descending ? -1 : 1) * (x < y ? -1 : x > y ? 1 : 0); });
     count.textContent = `${rows.length} rows`;
     body.replaceChildren(...rows.slice(0, limit).map(row => element("tr",

@@ -18,6 +18,15 @@ const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS
 // Make a drawing that scrolls to the side rather than shrink its text where the window is narrow.
 const plot = (attributes, ...children) => element("div", { class: "wide" }, svg("svg", { class: "plot", ...attributes }, ...children));
 
+// Return a function that tells whether a text has all words of a filter, in upper or lower case.
+function matcher(filter) {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  return text => {
+    const lower = text.toLowerCase();
+    return words.every(word => lower.includes(word));
+  };
+}
+
 // Return attributes of an element that calls `action` on a click, and on Enter or Space while it has the focus.
 function pressed(action) {
   return {

@@ -32,11 +32,10 @@ const median = values => [...values].sort((a, b) => a - b)[values.length >> 1];
 
 // Return the rows of the table: one for all operators with one label. A row's `members` are indexes of operators.
 function grouped(by, filter) {
-  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const matches = matcher(filter);
   const rows = new Map();
   for (const one of operators) {
-    const text = [one.name, one.operator, one.module, one.backend, one.line, one.kernel].join("\n").toLowerCase();
-    if (!words.every(word => text.includes(word))) continue;
+    if (!matches([one.name, one.operator, one.module, one.backend, one.line, one.kernel].join("\n"))) continue;
     const label = one.rest ? one.name : by === "event" ? one.name : one[by] || `(no ${GROUPS[by]})`;
     const key = (one.rest ? "r" : "o") + (by === "event" ? one.index : label);
     if (!rows.has(key)) rows.set(key, { label, backends: new Set(), module: one.module, calls: 0, ns: 0, rest: one.rest, members: [] });

@@ -94,14 +94,14 @@ function networkView(section) {
   }
 
   function find() {
-    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const matches = matcher(filter.value), isAsked = filter.value.trim() !== "";
     let found = 0;
     for (const { shape, text } of shapes) {
-      const hit = words.length > 0 && words.every(word => text.includes(word));
+      const hit = isAsked && matches(text);
       shape.classList.toggle("found", hit);
       found += hit ? 1 : 0;
     }
-    note.textContent = words.length ? `${found} of ${shapes.length} boxes` : "";
+    note.textContent = isAsked ? `${found} of ${shapes.length} boxes` : "";
   }
 
   function open(key, wide) {
@@ -139,7 +139,7 @@ function networkView(section) {
         svg("rect", { class: "paper", x: 8, width: width - 8, height, rx: 3 }),
         ...lines.map((line, index) => svg("text", { x: 16, y: LINE * (index + 1) - 1, class: index ? "soft" : null }, line)));
       shape.addEventListener("keydown", event => { if (several && event.key === "o") open(box.key, true); if (event.key === "c") open(box.key, false); });
-      return { shape, text: text.toLowerCase() };
+      return { shape, text };
     });
     width = graph.graph().width;
     drawing.replaceChildren(svg("svg", { class: "network", viewBox: `0 0 ${width} ${graph.graph().height}` },

@@ -7,13 +7,10 @@ function tableSection(section, tables) {
   const bodies = [];
   const count = element("span", { class: "note", role: "status" });
   const filter = element("input", { type: "search", placeholder: "filter", "aria-label": "Filter rows", oninput: () => {
-    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const matches = matcher(filter.value);
     const rows = bodies.flatMap(body => [...body.rows]);
-    for (const row of rows) {
-      const text = row.textContent.toLowerCase();
-      row.hidden = !words.every(word => text.includes(word));
-    }
-    count.textContent = words.length ? `${rows.filter(row => !row.hidden).length} of ${rows.length} rows` : "";
+    for (const row of rows) row.hidden = !matches(row.textContent);
+    count.textContent = filter.value.trim() ? `${rows.filter(row => !row.hidden).length} of ${rows.length} rows` : "";
   } });
   section.append(element("div", { class: "bar" }, filter, count));
   for (const made of tables) {

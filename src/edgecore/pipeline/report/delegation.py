@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,11 @@ from edgecore.pipeline.preprocess import report_lines
 from edgecore.pipeline.report.memory import ArenaReport
 from edgecore.pipeline.report.network import connections
 from edgecore.plugin import PreprocessResult
+
+
+def join_reasons(reasons: Iterable[tuple[str, str]]) -> str:
+    """Return (backend id, sentence) pairs as text: `XnnpackBackend: no lowering for aten.topk.default; ...`."""
+    return "; ".join(f"{backend}: {reason}" for backend, reason in reasons)
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,11 @@ class ReportRow:
     def location(self) -> str:
         """The source line and module, such as `model.py:12 in encoder.layers.3`, as far as they are known."""
         return f"{self.source} in {self.module}".strip() if self.module else self.source
+
+    @property
+    def why(self) -> str:
+        """The reason of each backend that did not delegate the call; empty if the call is delegated."""
+        return "" if self.where != "edgecore" else join_reasons(self.reasons) or "no backend was asked"
 
 
 @dataclass(frozen=True)
@@ -294,8 +304,7 @@ def _layer(layer: LayerQuality) -> dict[str, Any]:
 
 
 def _line(operators: str, nodes: str, sources: str, row: ReportRow) -> str:
-    reasons = "; ".join(f"{backend}: {reason}" for backend, reason in row.reasons) or "no backend was asked"
-    return f"{operators} ({nodes}){f' at {sources}' if sources else ''}: {reasons}"
+    return f"{operators} ({nodes}){f' at {sources}' if sources else ''}: {row.why}"
 
 
 def _debug_handle(node: Node) -> int | str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from edgecore.html import arena, page, table
 from edgecore.numerics.decibels import decibels, finite_decibels
-from edgecore.pipeline.report.delegation import DelegationReport, ReportRow
+from edgecore.pipeline.report.delegation import DelegationReport, ReportRow, join_reasons
 from edgecore.pipeline.report.memory import ArenaReport
 
 _LISTED = 8
@@ -84,7 +84,7 @@ def _operator(row: ReportRow) -> dict[str, Any]:
         "node": _id(row.method, row.node),
         "partition": _partition(row),
         "shape": row.shape,
-        "why": _reasons(row.reasons) if row.where == "edgecore" else "",
+        "why": row.why,
     }
 
 
@@ -92,7 +92,7 @@ def _operator_table(report: DelegationReport) -> dict[str, Any]:
     rows = [
         (
             *(row.operator, row.where, _partition(row), row.module, row.shape, row.source, row.node, row.method),
-            _reasons(row.reasons) if row.where == "edgecore" else "",
+            row.why,
         )
         for row in report.rows
     ]
@@ -163,9 +163,9 @@ def _accuracy(report: DelegationReport) -> dict[str, Any] | None:
 
 
 def _tables(report: DelegationReport) -> list[dict[str, Any]]:
-    groups = [(len(rows), rows[0].operator, _reasons(rows[0].reasons)) for rows in report.outside_groups()]
+    groups = [(len(rows), rows[0].operator, rows[0].why) for rows in report.outside_groups()]
     buffers = [
-        (row.name, row.bytes, row.where, ", ".join(row.methods), _reasons(row.reasons, "")) for row in report.buffers
+        (row.name, row.bytes, row.where, ", ".join(row.methods), join_reasons(row.reasons)) for row in report.buffers
     ]
     # fmt: off
     layers = [
@@ -203,10 +203,6 @@ def _id(method: str, node: str) -> str:
 
 def _partition(row: ReportRow) -> str:
     return "" if row.partition is None else f"number {row.partition}"
-
-
-def _reasons(reasons: tuple[tuple[str, str], ...], nothing: str = "no backend was asked") -> str:
-    return "; ".join(f"{backend}: {reason}" for backend, reason in reasons) or nothing
 
 
 def _arena(report: ArenaReport) -> dict[str, Any]:

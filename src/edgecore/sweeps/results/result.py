@@ -128,9 +128,7 @@ class SweepResult:
 
         html = sweep_page(self.rows, self.folder.resolve().name)
         texts = {RESULTS: jsonl(self.rows), "results.csv": csv_text(self.rows), "index.html": html}
-        write_files(
-            {self.folder / name: lambda file, text=text: file.write(text.encode()) for name, text in texts.items()}  # type: ignore[misc]
-        )
+        write_files({self.folder / name: text for name, text in texts.items()})
 
 
 def jsonl(rows: Iterable[CellResult]) -> str:

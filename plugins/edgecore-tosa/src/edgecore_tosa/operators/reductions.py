@@ -94,7 +94,7 @@ def _check_total(query: NodeQuery) -> str | None:
 
 
 def _values(lower: Lower) -> Lower:
-    """Return the function that lowers a reduction that returns (values, indices), of which only the values are read."""
+    """Return the function that lowers a reduction to (values, indices) if only the values are read."""
     return lambda b: [cast(Value, lower(b))]
 
 

@@ -30,7 +30,7 @@ class Costs:
         dispatches: Estimated shader dispatches, mostly one per operator; for some sizes the delegate needs more.
         copies: Calls that copy a tensor to another layout.
         weights: Size of all constants in bytes.
-        staged: Number of input and output tensors, each of which is copied once between host and device.
+        staged: Number of input and output tensors; each is copied once between host and device.
         staged_bytes: Size of the input and output tensors in bytes.
         reordered: Number of input and output tensors that the device also converts to another layout or dtype.
     """
