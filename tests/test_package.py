@@ -78,8 +78,11 @@ def test_the_wheel_holds_what_runs_and_what_a_cpp_build_needs_but_no_tests():
     assert not [name for name in names if re.search(r"(^|[/_])(tests?|fuzzer|benchmarks?|examples?)([/_.]|$)", name)]
 
 
-RUNTIME_BYTES = 12_500_000
-"""The files of edgecore's and edgecore-xnnpack's wheels may take this much; 1.2 MB of it are comments in sources."""
+RUNTIME_BYTES = 13_000_000
+"""The files of edgecore's and edgecore-xnnpack's wheels may take this much; 1.2 MB of it are comments in sources.
+
+Leave room: the same sources took 12.48 MB in one clone and 12.54 MB in another.
+"""
 
 
 def runtime_distributions(*names: str) -> set[str]:
