@@ -53,10 +53,12 @@ def half_a_file():
 
 @pytest.fixture(autouse=True)
 def interruptible() -> Iterator[None]:
-    """Undo the ignored SIGINT that a shell gives to background processes, and that commands would inherit."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Undo ignored signals, which commands would inherit: shells ignore SIGINT in the background, `nohup` SIGHUP."""
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 class Command:
