@@ -13,7 +13,8 @@
 
 namespace edgecore::vulkan {
 
-// The alignment in bytes of an argument's offset in its buffer. No device may require a larger one.
+// The alignment in bytes of an argument's offset in its buffer: the largest minStorageBufferOffsetAlignment that Vulkan
+// allows.
 constexpr uint64_t kArgumentAlignment = 256;
 
 // The times of one dispatch, in nanoseconds since the start of the run's first dispatch.

@@ -115,7 +115,8 @@ class Recorder {
 };
 
 // Records a graph for the shapes of its inputs. `formats` are the dtypes, layouts and shapes of the inputs,
-// `output_layouts` are the layouts in which the caller expects the outputs.
+// `output_layouts` are the layouts in which the caller expects the outputs. `symbolic_sizes` has a number for each
+// input, which is read only if the input is a symbolic integer.
 Recording record(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states,
                  const std::vector<ArgumentFormat> &formats, const std::vector<Layout> &output_layouts,
                  const std::vector<int64_t> &symbolic_sizes);

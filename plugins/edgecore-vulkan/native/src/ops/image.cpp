@@ -1,4 +1,4 @@
-// Pooling and resizing of images.
+// Records pooling and resizing of images.
 #include <algorithm>
 
 #include "ops/operators.h"

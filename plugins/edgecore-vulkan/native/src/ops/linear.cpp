@@ -9,8 +9,8 @@ namespace edgecore::vulkan {
 namespace {
 
 // Returns how many of the `m` rows a thread of shader gemm computes. With shuffles and a long loop (`is_long`), all
-// threads of a subgroup use the weights that one of them reads, so more rows are better; 14 divides the number of
-// pixels of typical images. `tuned` is the number that was measured as fastest for m > 8, or 0.
+// threads of a subgroup use the weights that one of them reads, so more rows per thread save loads; 14 divides the
+// number of pixels of typical images. `tuned` is the number that was measured as fastest for m > 8, or 0.
 int64_t rows_of_thread(int64_t m, bool is_long, uint32_t tuned) {
   const auto whole = [m](int64_t rows) { return (m + rows - 1) / rows * rows; };
   if (m > 8 && is_long && tuned != 0) return tuned;
