@@ -125,7 +125,7 @@ def _rounded(groups: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Ten
 
 
 def _best_scales(groups: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return each weight group's scale: of several candidates, some of which clip large weights, the most exact one."""
+    """Return each group's scale: the candidate with the least squared error; some candidates clip large weights."""
     largest = groups.abs().amax(2).clamp(min=SMALLEST_SCALE)
     limit = (1 << (bits - 1)) - 1
     smallest = torch.full_like(largest, torch.inf)

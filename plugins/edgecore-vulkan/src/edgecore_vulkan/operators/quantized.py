@@ -1,4 +1,4 @@
-"""Lower quantize and dequantize nodes to calls, which `passes/quantize.py` fuses with the operators between them."""
+"""Lower quantize and dequantize nodes to calls; `passes/quantize.py` fuses these with the operators between them."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class _Fusion:
         self.graph.calls = self.calls
 
     def _needed(self) -> set[Call]:
-        """Return the calls whose results are still read: weights of calls that fusion has replaced must not be kept."""
+        """Return the calls whose results are read, without those that only prepared weights of replaced layers."""
         read: set[Any] = set(self.graph.outputs)
         calls: set[Call] = set()
         for call in reversed(self.graph.calls):
