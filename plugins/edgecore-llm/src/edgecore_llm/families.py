@@ -103,7 +103,7 @@ _ACTIVATIONS: dict[str, Activation] = {
 }
 _LARGEST = {"num_hidden_layers": 1 << 10, "num_attention_heads": 1 << 10, "head_dim": 1 << 12}
 _LARGEST_OTHER = 1 << 24
-"""Upper bound for any count in a configuration; larger values are damage, and would exhaust the memory."""
+"""Upper bound for counts that `_LARGEST` does not list; larger values are damage, and would exhaust the memory."""
 
 
 def family_of(model_type: str) -> Family:

@@ -13,7 +13,7 @@ from edgecore_llm.errors import SessionError
 
 Logits = NDArray[np.float32]
 _FIRST_CANDIDATES = 256
-"""How many of the largest logits are sorted first; more only where they hold too little probability."""
+"""How many of the largest logits are sorted first; more are sorted if these have less probability than top_p."""
 
 
 @dataclass(frozen=True)

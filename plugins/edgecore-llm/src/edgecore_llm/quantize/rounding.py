@@ -1,4 +1,4 @@
-"""Round weights to integers with a scale per group of 32 inputs or a multiple of it."""
+"""Round weights to integers with a scale per group; a group has 32 inputs, or a multiple of 32."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def quantize(weight: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
     """Round a matrix symmetrically to 4 or 8 bits.
 
     8 bits: the largest magnitude of a group becomes 127. 4 bits: the integers lie in [-8, 7]. For each candidate scale,
-        the weights are rounded, and a least-squares fit to the integers gives the final scale. The one with the
+        the weights are rounded, and a least-squares fit to the integers gives the final scale. The scale with the
         smallest squared error is chosen.
     Scales may be negative, so that the value of largest magnitude can become -8.
 
