@@ -161,7 +161,7 @@ struct SessionState : State {
 };
 
 // Returns the memory of the session's state buffers that a graph uses. If the named data (for example of a .ptd file)
-// has initial values under a buffer's name, they replace the initial values in the blob.
+// has initial values under a buffer's name, these values replace the initial values in the blob.
 StateBuffers states_of(const Graph &graph, const Host &host, const edgecore_instance_info &info) {
   StateBuffers buffers;
   for (const OperatorCall &call : graph.calls) {

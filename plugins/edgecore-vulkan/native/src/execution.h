@@ -33,7 +33,7 @@ class Execution {
   Execution(const Execution &) = delete;
   Execution &operator=(const Execution &) = delete;
 
-  // Records the graph for the shapes of the arguments, and sets the shapes of the outputs.
+  // Records the dispatches of the graph for the shapes of the arguments, and sets the shapes of the outputs.
   void prepare(const backend::Arguments &arguments);
   // Copies the inputs from host memory to the device, and submits the commands.
   void start(const backend::Arguments &arguments);

@@ -38,7 +38,7 @@ _CANDIDATES = 7
 
 
 class Int8(RecipeParameters):
-    """Parameters of `int8`."""
+    """Parameters of the quantization recipe `int8`."""
 
     weights: Literal["channel"] = "channel"
     activations: Literal["static"] = "static"
@@ -46,21 +46,21 @@ class Int8(RecipeParameters):
 
 
 class Int8Dynamic(RecipeParameters):
-    """Parameters of `int8-dynamic`."""
+    """Parameters of the quantization recipe `int8-dynamic`."""
 
     weights: Literal["channel"] = "channel"
     activations: Literal["dynamic"] = "dynamic"
 
 
 class Int8Weights(RecipeParameters):
-    """Parameters of `int8-weights`."""
+    """Parameters of the quantization recipe `int8-weights`."""
 
     weights: Literal["channel"] = "channel"
     activations: Literal["none", "dynamic"] = "none"
 
 
 class Int4Weights(RecipeParameters):
-    """Parameters of `int4-weights`."""
+    """Parameters of the quantization recipe `int4-weights`."""
 
     weights: Literal["group", "channel"] = "group"
     group: int = Field(default=32, ge=8, multiple_of=8)

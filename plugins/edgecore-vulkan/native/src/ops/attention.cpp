@@ -7,8 +7,8 @@
 
 namespace edgecore::vulkan {
 
-// Records scaled dot product attention. The scores are fp32 even for fp16 inputs, because the softmax of the scores is
-// the step that is most sensitive to rounding.
+// Records the dispatches of scaled dot product attention. The scores are fp32 even for fp16 inputs, because the softmax
+// of the scores is the step that is most sensitive to rounding.
 void attention(Call &call) {
   const Tensor q = in_rows(call, call.tensor(0)), k = in_rows(call, call.tensor(1)), v = in_rows(call, call.tensor(2));
   if (q.rank() < 2 || k.rank() != q.rank() || v.rank() != q.rank()) call.damaged("its inputs have other dims");

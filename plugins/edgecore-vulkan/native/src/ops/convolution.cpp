@@ -127,7 +127,8 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
       call.device().tuning().group_threads);
 }
 
-// Records a convolution of any kind. `strides` are the strides of x as images [N, C, H, W], in elements.
+// Records the dispatch of a convolution of any kind. `strides` are the strides of x as images [N, C, H, W], in
+// elements.
 void record_general(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, Shape strides,
                     bool x_vectors, const Tensor &w, const Tensor &bias, const Finish &finish) {
   if (x_vectors) {

@@ -1,4 +1,4 @@
-// Records products with constant weights, for linear layers and convolutions.
+// Records the shader dispatches of products with constant weights, for linear layers and convolutions.
 #ifndef EDGECORE_VULKAN_OPS_GEMM_H_
 #define EDGECORE_VULKAN_OPS_GEMM_H_
 
@@ -20,7 +20,7 @@ constexpr int64_t kExactProducts = 512;
 
 // Requantizes an integer layer: multiplies exact sums of 8-bit products by scales, and rounds the real numbers to int8.
 struct Requantization {
-  Tensor scales;  // a scale per column of the weights, fp32, padded to whole vectors
+  Tensor scales;  // a scale per column of the weights, fp32, padded to a multiple of 4
   // Push constants: the zero points of input and result, and the bits of the input's scale and of 1 / result scale.
   uint32_t in_zero = 0, out_zero = 0, in_scale = 0, inverse = 0;
 };
@@ -100,7 +100,8 @@ Tensor packed_integer_panels(const Call &call, size_t index, const std::string &
 // constant.
 Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channels);
 
-// Records out = finish(x w + bias), where x [m, k] and out [m, n] are row-major, and w [k, n] is in panels.
+// Records the dispatch that computes out = finish(x w + bias), where x [m, k] and out [m, n] are row-major, and w [k,
+// n] is in panels.
 void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w, const Tensor &bias, int64_t m,
               int64_t k, int64_t n, const Finish &finish);
 

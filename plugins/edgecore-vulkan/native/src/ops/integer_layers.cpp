@@ -55,8 +55,8 @@ struct QuantizedLinear {
   size_t weights = 0, scales = 0;
 };
 
-// Records a linear layer with integer weights. If `parameters` is not null, the input is quantized with these
-// parameters. `element(source, column, i)` returns the bits of the weight [column, i].
+// Records the dispatches of a linear layer with integer weights. If `parameters` is not null, the input is quantized
+// with these parameters. `element(source, column, i)` returns the bits of the weight [column, i].
 template <typename Element>
 void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, const RowParameters *parameters,
               Element element) {
@@ -102,9 +102,9 @@ void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, cons
   });
 }
 
-// Records a linear layer with 4-bit weights, stored as weight + 8 in bytes [n, at least k / 2] with the even column in
-// the low half. `weights`, `scales` and `group` are indices of arguments. Argument `group` is the number of elements
-// that share a scale; the bias is the next argument.
+// Records the dispatches of a linear layer with 4-bit weights, stored as weight + 8 in bytes [n, at least k / 2] with
+// the even column in the low half. `weights`, `scales` and `group` are indices of arguments. Argument `group` is the
+// number of elements that share a scale; the bias is the next argument.
 void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, const RowParameters *parameters) {
   const Shape shape = call.constant_shape(weights);
   QuantizedLinear layer;
@@ -138,8 +138,8 @@ Finish requantization(const Call &call, int64_t channels) {
 
 }  // namespace
 
-// Records a linear layer with ExecuTorch's 4-bit weights, which have a scale for each row, and store the even column in
-// the high half of a byte.
+// Records the dispatches of a linear layer with ExecuTorch's 4-bit weights, which have a scale for each row, and store
+// the even column in the high half of a byte.
 void linear_int4_rows(Call &call) {
   const Shape shape = call.constant_shape(1);
   const int64_t k = call.tensor(0).rank() < 1 ? 0 : call.tensor(0).shape.back();

@@ -55,8 +55,9 @@ Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channe
       Dtype::kFloat32);
 }
 
-// Records the product of multiply() with cooperative matrices and returns true. Returns false if the device cannot do
-// this, if a tensor is not fp16 in a storage buffer, or if the matrices are smaller than what a subgroup computes.
+// Records the dispatch for the product of multiply() with cooperative matrices, and returns true. Returns false if the
+// device cannot do this, if a tensor is not fp16 in a storage buffer, or if the matrices are smaller than what a
+// subgroup computes.
 static bool multiply_cooperatively(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w,
                                    const Tensor &bias, int64_t m, int64_t k, int64_t n, const Finish &finish,
                                    const std::vector<uint32_t> &push) {

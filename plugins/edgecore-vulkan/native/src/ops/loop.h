@@ -34,7 +34,7 @@ struct Loop {
   // True if a thread computes vectors of four elements that are adjacent in memory. Strides count elements, not
   // vectors.
   bool vectors = false;
-  // Bit i is 1 if the elements of operand i vary along the innermost dim, that is, if it is not broadcast there.
+  // Bit i is 1 if the elements of operand i vary along the innermost dim, that is, if operand i is not broadcast there.
   uint32_t contiguous = 0;
   int64_t threads = 0;
   // Push constants: the sizes, then the strides of each operand (kMaxRank numbers each); the index of the outermost

@@ -1,4 +1,4 @@
-// Records padding, flips and pixel shuffles.
+// Records the shader dispatches of padding, flips and pixel shuffles.
 #include "ops/operators.h"
 #include "ops/push.h"
 #include "ops/rows.h"

@@ -1,4 +1,4 @@
-// Records softmax, and reductions of each row to one number.
+// Records the shader dispatches of softmax, and of reductions of each row to one number.
 #include "ops/operators.h"
 #include "ops/push.h"
 #include "ops/rows.h"

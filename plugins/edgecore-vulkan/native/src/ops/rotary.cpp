@@ -1,4 +1,4 @@
-// Records rotary position embeddings; only edgecore's compiler writes these calls.
+// Records the shader dispatches of rotary position embeddings (RoPE). Only edgecore's compiler writes these calls.
 #include "ops/operators.h"
 
 namespace edgecore::vulkan {

@@ -35,7 +35,7 @@ Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_re
 enum class RowVectors : uint8_t { kNone, kTerms, kRows };
 
 // Returns which vectors of four a shader can read: kTerms if `may_use_terms` and sizes and strides allow it, else kRows
-// if `may_use_rows` and they allow it, else kNone.
+// if `may_use_rows` and sizes and strides allow it, else kNone.
 RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows);
 
 // Adds a dispatch of a shader (variant `kind`) that computes a result for each row. The first of `read` is the input.

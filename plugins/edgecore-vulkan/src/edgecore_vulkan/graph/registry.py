@@ -27,7 +27,7 @@ _PLAIN = {**dict.fromkeys(_INT8_CHANNELS, C), **dict.fromkeys(_INT8_ROWS, W)}
 """The layout that edgecore's delegate uses for an int8 tensor instead of ExecuTorch's int8 layout."""
 
 WRITTEN = frozenset({W, C, *_PLAIN})
-"""The layouts that we write; edgecore's delegate has no others."""
+"""The layouts that the compiler writes into blobs; edgecore's delegate supports no others."""
 ANY: Memories = frozenset(Memory(*pair) for pair in product((Storage.BUFFER, Storage.TEXTURE_3D), _LAYOUTS))
 TEXTURE = frozenset(memory for memory in ANY if memory.storage == Storage.TEXTURE_3D)
 CONTIGUOUS = frozenset(memory for memory in ANY if memory.layout == W)
