@@ -1,4 +1,4 @@
-"""`edgecore llm chat`."""
+"""Implement `edgecore llm chat`, an interactive chat with a model."""
 
 from __future__ import annotations
 
