@@ -38,7 +38,8 @@ void compare_tables(const std::string &content) {
   }
   const Json *merges = member(*model, "merges");
   if (merges != nullptr && merges->is_array() && !tables.has_wrong_merge) {
-    expect(tables.merges.size() >= merges->size());  // if "merges" is repeated, `tables` has all, the library the last
+    // If the key "merges" is repeated, `tables` has the merges of all values, the JSON library the last value.
+    expect(tables.merges.size() >= merges->size());
   }
 }
 

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
 
 EXTREMES = (-9.0, -8.5, -8.0, -7.5, -7.0, -6.5)
-"""Candidate scales for 4 bits divide a group's value of largest magnitude by these numbers. -8 reproduces weights of
-GGUF's Q4_0 exactly."""
+"""A candidate scale for 4 bits is a group's value of largest magnitude, divided by one of these numbers. -8 reproduces
+weights of GGUF's Q4_0 exactly."""
 SMALLEST_SCALE = 2.0**-24
 """The smallest positive float16."""
 

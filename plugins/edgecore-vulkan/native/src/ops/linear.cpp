@@ -62,7 +62,7 @@ static bool multiply_cooperatively(const Call &call, const Tensor &out, const Te
                                    const Tensor &bias, int64_t m, int64_t k, int64_t n, const Finish &finish,
                                    const std::vector<uint32_t> &push) {
   const std::optional<CooperativeMatrix> &matrix = call.device().matrix();
-  constexpr uint32_t kBlocks = 4, kSubgroups = 4;  // as in the shader
+  constexpr uint32_t kBlocks = 4, kSubgroups = 4;  // as in gemm_cooperative.comp
   if (!matrix.has_value() || out.dtype != Dtype::kFloat16) return false;
   if (m < kBlocks * matrix->rows || n < kBlocks * matrix->columns || k < matrix->steps) return false;
   const uint32_t tile_rows = 2 * kBlocks * matrix->rows, tile_columns = 2 * kBlocks * matrix->columns;
