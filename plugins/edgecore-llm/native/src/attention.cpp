@@ -84,7 +84,7 @@ inline void weigh(float *scores, int64_t count, float scale, float softcap, floa
   *sum = total;
 }
 
-// Multiplies the attention weights of the cache's rows by the scales of their int8 values.
+// Multiplies the attention weight of each cache row by the scale of the row's int8 values.
 template <int kCount>
 inline void scale_weights(const float *scales, int64_t rows, float *weights) {
   int64_t i = 0;
@@ -99,7 +99,7 @@ inline void scale_weights(const float *scales, int64_t rows, float *weights) {
   }
 }
 
-// Computes the attention of `kCount` query heads, from `head` on.
+// Computes the attention of `kCount` query heads, from `head` on, to the cache rows [row, row + rows).
 template <int kCount, class Element>
 void attend_heads(const Attention &attention, int64_t head, int64_t row, int64_t rows, float *scores,
                   const AttentionPart &out) {

@@ -347,8 +347,9 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   const int64_t score_floats = group * kScoreStride;
   float *scores = call.scratch<float>(workers * score_floats);
 
-  // With few tokens, a work item is one part of the cache's rows for one head, so that all threads have work. Otherwise
-  // it is all rows for one head and token: memory would not suffice for the partial results of a long prompt.
+  // With few tokens, a work item is one part of the cache's rows for one head and token, so that all threads have work.
+  // With many tokens, a work item is all rows for one head and token, because the partial results of a long prompt
+  // would need too much memory.
   const bool is_split = tokens * cache.heads < 4 * workers;
   if (!is_split) {
     float *memory = call.scratch<float>(workers * 2 * part_floats);

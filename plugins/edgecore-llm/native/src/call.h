@@ -58,7 +58,8 @@ class Call {
     return static_cast<T *>(scratch_bytes(count * static_cast<int64_t>(sizeof(T))));
   }
 
-  // Calls body(begin, end, worker), on several threads, for pieces of [0, count) of at least `grain` items.
+  // Divides [0, count) into ranges of at least `grain` items, and calls body(begin, end, worker) for each range, on
+  // several threads.
   template <class Body>
   void parallel_for(int64_t count, int64_t grain, const Body &body) {
     const auto run = [](void *arg, uint64_t begin, uint64_t end, uint32_t worker) {

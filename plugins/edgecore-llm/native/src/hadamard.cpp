@@ -1,4 +1,4 @@
-// The rotation of SpinQuant: a Walsh-Hadamard transform.
+// The operator edgecore_llm::rotate, SpinQuant's rotation by a Walsh-Hadamard transform.
 #include <math.h>
 #include <string.h>
 

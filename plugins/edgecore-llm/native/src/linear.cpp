@@ -44,9 +44,9 @@ Activation read_activation(Call &call, uint64_t index) {
 }  // namespace
 
 // linear(Tensor x, Tensor packed, int outputs, Tensor? bias, Tensor? norm, float eps, Tensor? residual, str activation)
-// -> Tensor: x [..., inputs] -> [..., outputs]. If there is a `norm`, rows of x are normalized first. Then come
-// product, bias, activation, residual. With an activation, blocks of 16 gates and of 16 values alternate in the
-// outputs, and the result [..., outputs / 2] is activation(gates) * values.
+// -> Tensor: x [..., inputs] -> [..., outputs]. If there is a `norm`, rows of x are normalized first. Then bias,
+// activation and residual are applied to the product, in this order. With an activation, blocks of 16 gates and of 16
+// values alternate in the outputs, and the result [..., outputs / 2] is activation(gates) * values.
 int32_t EDGECORE_CALL linear(const edgecore_call *c) {
   Call call(c, "linear");
   const Tensor x = call.tensor(0, "x", Dtype::kFloat32, -1);

@@ -8,8 +8,8 @@
 // The values of a block are in lines of 64 bytes, 4 bytes for each output. Line j has
 //  4 bits: inputs 4j to 4j+3 in the low halves, inputs 16+4j to 16+4j+3 in the high halves; 4 lines, offset 8.
 //  8 bits: inputs 4j to 4j+3; 8 lines, offset 128.
-// So a 512-bit register holds a line, a 256-bit register half of it (8 outputs), a 128-bit register a quarter, and
-// instructions that multiply 4 neighbouring bytes need no shuffle.
+// So a 512-bit register holds a line, a 256-bit register half of a line (8 outputs), a 128-bit register a quarter of a
+// line, and instructions that multiply 4 neighbouring bytes need no shuffle.
 #ifndef EDGECORE_LLM_PACKED_H_
 #define EDGECORE_LLM_PACKED_H_
 

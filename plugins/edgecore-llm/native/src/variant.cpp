@@ -39,7 +39,7 @@ struct Choice {
   bool (*is_supported)();
 };
 
-// Best first.
+// In the order of preference.
 const Choice kChoices[] = {
 #if defined(EDGECORE_LLM_X86)
     {EDGECORE_LLM_FUNCTIONS(avx512vnni),

@@ -89,7 +89,7 @@ struct Variant {
   // RMS norm of one row: out = x / sqrt(mean(x^2) + eps) * weight.
   void (*normalize)(const float *x, const float *weight, int64_t size, float eps, float *out);
 
-  // Rounds a row to float16, to nearest, ties to even; clamps values beyond its range.
+  // Rounds a row to float16, to nearest, ties to even; clamps values beyond the range of float16.
   void (*round_to_halves)(const float *x, int64_t size, Half *out);
 
   // Rounds a row to 8 bits with one scale, as `round` rounds a group of 32 inputs; returns the scale.

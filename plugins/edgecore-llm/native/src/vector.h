@@ -64,7 +64,7 @@ inline Vector load(const Half *source) {
   return v;
 }
 
-// Stores 16 float16, rounded to nearest, ties to even; clamps values beyond the range.
+// Stores 16 float16, rounded to nearest, ties to even; clamps values beyond the range of float16.
 inline void store(Half *target, Vector v) {
   constexpr float kLargest = 65504;
   v = select(v > kLargest, fill(kLargest), select(v < -kLargest, fill(-kLargest), v));

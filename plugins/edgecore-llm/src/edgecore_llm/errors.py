@@ -1,4 +1,4 @@
-"""Exceptions of this package. Each message is one sentence: what is wrong, and where; often also what to do."""
+"""Exceptions of this package. Each message is one sentence that says what is wrong and where, and often what to do."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ _ACTIVATIONS: dict[str, Activation] = {
 }
 _LARGEST = {"num_hidden_layers": 1 << 10, "num_attention_heads": 1 << 10, "head_dim": 1 << 12}
 _LARGEST_OTHER = 1 << 24
-"""Upper bound for any count in a configuration; larger values are damage, and would exhaust the memory."""
+"""Upper bound for counts that `_LARGEST` does not list; larger values are damage, and would exhaust the memory."""
 
 
 def family_of(model_type: str) -> Family:
@@ -126,7 +126,7 @@ def decoder_config(config: Config) -> DecoderConfig:
         CheckpointError: The family is unknown, or a value is missing or out of range.
     """
     family = family_of(str(config.get("model_type")))
-    text = config.get("text_config", config)  # a multimodal model's `config.json` contains the decoder's
+    text = config.get("text_config", config)  # a multimodal model has the decoder's values there
     values = {"rope_theta": 10000.0, "hidden_act": "silu", "rms_norm_eps": 1e-6, **family.defaults}
     values |= {key: value for key, value in config.items() if key in ("dtype", "torch_dtype", "tie_word_embeddings")}
     # A null value counts as missing, so that the default applies; but a null `sliding_window` means no window.

@@ -107,7 +107,7 @@ def _linear_fake(
 
 @torch.library.impl(_library, "embedding", "CompositeExplicitAutograd")
 def embedding(packed: Tensor, ids: Tensor, rows: int, size: int) -> Tensor:
-    """Return the rows [T, size] that ids select in a packed matrix [rows, size]; a tied output layer may share it."""
+    """Return the rows [T, size] of a packed matrix [rows, size] that `ids` [T] select."""
     return packing.unpack(packed, rows, size).dequantize()[ids]
 
 
@@ -187,7 +187,7 @@ def rope_update_cache(
 
 
 def round_heads(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Convert heads x [T, heads, size] to a cache's dtype; return them and their scales, all 1 unless int8."""
+    """Convert heads x [T, heads, size] to a cache's dtype; return the result and scales [T, heads], 1 unless int8."""
     if dtype == torch.int8:
         values, scales = packing.round_rows(x, x.shape[-1])
         return values.flatten(2), scales[..., 0]

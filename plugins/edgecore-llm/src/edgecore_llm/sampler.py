@@ -13,7 +13,7 @@ from edgecore_llm.errors import SessionError
 
 Logits = NDArray[np.float32]
 _FIRST_CANDIDATES = 256
-"""How many of the largest logits are sorted first; more only where they hold too little probability."""
+"""How many of the largest logits are sorted first; more are sorted if these have less probability than top_p."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], N
 
     count = min(sampling.top_k or len(scores), len(scores))
     if sampling.top_p < 1:
-        # Keep tokens until their probabilities reach the share top_p of the total of top_k's tokens. Usually few tokens
-        # suffice, so sort only as many as needed.
+        # Keep tokens until their probabilities reach top_p times the total of the tokens that top_k keeps. Usually few
+        # tokens suffice, so sort only as many as needed.
         total = weights(slice(None) if count == len(scores) else _largest(scores, count)).sum()
         tokens = _largest(scores, min(count, _FIRST_CANDIDATES))
         while len(tokens) < count and weights(tokens).sum() < sampling.top_p * total:

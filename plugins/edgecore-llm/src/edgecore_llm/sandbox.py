@@ -31,7 +31,7 @@ _PERCENT_FORM = re.compile(r"%(?:\(.*?\))?[-#0 +]*(\*|\d*)(?:\.(\*|\d*))?")
 _PADDING = {"center", "ljust", "rjust", "zfill", "expandtabs", "indent", "batch", "slice", "wordwrap", "truncate"}
 """Filters and text methods whose result grows with a number argument."""
 _FORBIDDEN = {"encode", "to_bytes", "translate"}
-"""Methods that return bytes, which are not limited here, or that grow with the texts of a table."""
+"""Methods without a limit here: `encode` and `to_bytes` return bytes, `translate` a text that a table lengthens."""
 _OF_ANY = {"attr", "count", "d", "default", "first", "last", "length"}
 """Filters that do not iterate over their input."""
 _OF_SEQUENCES = {

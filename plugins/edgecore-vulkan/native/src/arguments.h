@@ -1,4 +1,4 @@
-// Determines dtypes and layouts of a delegate's arguments, and copies arguments between host and device memory.
+// Determines dtypes and layouts of a delegate's arguments, and converts arguments between host and device dtypes.
 #ifndef EDGECORE_VULKAN_ARGUMENTS_H_
 #define EDGECORE_VULKAN_ARGUMENTS_H_
 
@@ -10,7 +10,8 @@ namespace edgecore::vulkan {
 // as 32-bit types, so int64 and float64 arguments are accepted as well.
 bool fits(const edgecore_dl_dtype &dtype, DataType type);
 
-// Copy elements in host memory, and convert them between the argument's `dtype` and its dtype on the device, `held`.
+// to_device copies elements within host memory and converts them from the argument's `dtype` to `held`, the dtype that
+// the device uses: float64 becomes float32, and int64 is clamped to int32. to_host converts results back.
 void to_device(const edgecore_dl_dtype &dtype, Dtype held, const void *from, void *to, int64_t elements);
 void to_host(const edgecore_dl_dtype &dtype, Dtype held, const void *from, void *to, int64_t elements);
 

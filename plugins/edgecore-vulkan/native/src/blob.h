@@ -23,7 +23,8 @@ enum class DataType : uint8_t {
   kInt64 = 7,
 };
 
-// Returns the dtype on the device of a tensor with this type in the blob; int8 activations may have kInt8 instead.
+// Returns the dtype on the device of a tensor that has this type in the blob. int8 activations may have kInt8 instead
+// of kInt32.
 constexpr Dtype device_dtype(DataType type) {
   return type == DataType::kFloat16                                 ? Dtype::kFloat16
          : type == DataType::kFloat32 || type == DataType::kFloat64 ? Dtype::kFloat32

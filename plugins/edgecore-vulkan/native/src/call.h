@@ -32,7 +32,7 @@ class Call {
   bool is_constant(size_t index) const;
   Tensor tensor(size_t index) const;
   // Like tensor(), but returns an input of the graph as the caller passed it: in any layout, and in fp32 even where the
-  // graph says fp16. Saves a conversion if the operator's shader can read it.
+  // graph says fp16. Saves a conversion if the operator's shader can read this layout and dtype.
   Tensor tensor_as_given(size_t index) const;
   std::vector<Tensor> tensors(size_t index) const;
   int64_t integer(size_t index) const;
@@ -66,12 +66,12 @@ class Call {
   // index in the list.
   Tensor output(size_t index, const Shape &shape) const;
   Tensor output_of_list(size_t index, size_t item, const Shape &shape) const;
-  // If the next call adds a tensor to result `index`, and this call's shader can compute the sum as well, returns that
-  // tensor. This is possible if no other call reads the result, and if tensor, result and sum have the same shape,
-  // dtype and order.
+  // Returns the tensor that the next call adds to result `index`, so that this call's shader can compute the sum, too.
+  // Returns nothing if the next call is not such an addition, if another call reads the result, or if tensor, result
+  // and sum differ in shape, dtype or order.
   std::optional<Tensor> addend_of(size_t index, const Shape &shape) const;
-  // Declares the result of the next call, an addition, and returns the tensor to write the sum to. The next call is
-  // skipped.
+  // Declares the result of the next call, the addition that addend_of() has found, and returns the tensor to write the
+  // sum to. The recorder then skips the next call.
   Tensor output_of_sum(const Shape &shape) const;
   size_t list_size(size_t index) const;
   // Makes a result of another shape, but with the same number of elements, share the memory of `source`. Copies
@@ -87,7 +87,8 @@ class Call {
   Tensor temporary(Dtype dtype, const Shape &shape) const;
   // Returns true if shaders that have a variant for texel buffers should read this float tensor as a texel buffer.
   bool prefers_texels(const Tensor &tensor) const;
-  // Returns the number of threads in a subgroup, or 1 if its threads cannot read each other's values (shuffle).
+  // Returns the number of threads in a subgroup, or 1 if threads of a subgroup cannot read each other's values
+  // (shuffle).
   uint32_t subgroup_size() const;
   // Returns a copy of `tensor` that dispatch() binds as a texel buffer with 1 or 4 elements per texel.
   static Tensor texels(Tensor tensor, uint32_t elements);
@@ -95,8 +96,8 @@ class Call {
   // Throws a Failure if the device cannot run this many loop iterations in one thread; iterations of inner loops count.
   void check_iterations(int64_t iterations) const;
 
-  // Adds a dispatch of a shader. Binds `written`, then `read`. `constants` are the specialization constants from id 3
-  // on; `threads` are the numbers of threads in x, y and z.
+  // Adds a dispatch of a shader. Binds the tensors `written`, then the tensors `read`. `constants` are the
+  // specialization constants from id 3 on; `threads` are the numbers of threads in x, y and z.
   void dispatch(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
                 std::vector<uint32_t> push, std::vector<uint32_t> threads,
                 std::vector<uint32_t> local_size = {64, 1, 1}, std::vector<uint32_t> constants = {}) const;
@@ -124,7 +125,7 @@ class Call {
 using Operator = void (*)(Call &);
 // Returns the function that records an operator, or nullptr if there is none.
 Operator find_operator(std::string_view name);
-// Returns true if an operator supports tensors of the dtype kInt8, which have 8-bit storage.
+// Returns true if an operator supports tensors of the dtype kInt8, whose elements are stored in 8 bits.
 bool reads_int8(Operator function);
 
 }  // namespace edgecore::vulkan

@@ -138,7 +138,7 @@ class Writer {
     std::vector<VkDescriptorBufferInfo> infos(count);
     std::vector<VkWriteDescriptorSet> writes(count);
     std::vector<Range> ranges(count);
-    bool needs_barrier = is_profiled_;  // if profiled, a barrier before each dispatch separates their times
+    bool needs_barrier = is_profiled_;  // when profiling, a barrier keeps the times of dispatches apart
     for (uint32_t i = 0; i < count; ++i) {
       infos[i] = place_of(recording_.storages[dispatched.storages[i]]);
       writes[i] = {};

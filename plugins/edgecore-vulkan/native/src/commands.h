@@ -9,7 +9,8 @@
 
 namespace edgecore::vulkan {
 
-// The memory of an argument on the device. If `host`, a buffer in host memory, is set, commands copy between the two.
+// The memory of an argument on the device. If `host`, a buffer in host memory, is set, commands copy the argument
+// between `host` and `buffer`.
 struct Binding {
   VkBuffer buffer = VK_NULL_HANDLE;
   uint64_t offset = 0;
@@ -23,7 +24,7 @@ struct Commands {
   std::vector<Binding> bindings;
   VkCommandBuffer handle = VK_NULL_HANDLE;
   VkDescriptorPool descriptors = VK_NULL_HANDLE;
-  std::vector<VkBufferView> views;       // for texel buffers
+  std::vector<VkBufferView> views;       // views of buffers that shaders read as texels
   VkQueryPool queries = VK_NULL_HANDLE;  // if profiled: start and end time of each dispatch
   uint64_t last_use = 0;
   bool is_written = false;

@@ -48,7 +48,7 @@ uint16_t to_half(float value) {
 
 // Rounds the size up to whole vectors of four elements, so that shaders may read and write the last vector. Avoids
 // sizes whose second byte is 0: llvmpipe (22.3) interprets this byte of a texel buffer's size as the number of mip
-// levels of a texture, and compiles the shader again if it is 0.
+// levels of a texture, and compiles the shader again if the byte is 0.
 uint64_t storage_bytes(Dtype dtype, int64_t elements) {
   const uint64_t bytes = (static_cast<uint64_t>(elements) * size_of(dtype) + 15) / 16 * 16;
   return (bytes >> 8 & 0xff) == 0 ? (bytes | 0xff) + 1 : bytes;

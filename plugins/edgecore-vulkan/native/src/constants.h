@@ -8,7 +8,7 @@
 
 namespace edgecore::vulkan {
 
-// Returns the size in bytes of the memory of a tensor on the device.
+// Returns the number of bytes to allocate for a tensor on the device, with padding after its elements.
 uint64_t storage_bytes(Dtype dtype, int64_t elements);
 
 // Returns the elements of a floating-point constant as floats.

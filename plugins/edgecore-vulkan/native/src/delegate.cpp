@@ -48,9 +48,10 @@ std::string folder_of(const Options &options) {
   return std::string(options.text("pipeline_cache_folder", variable == nullptr ? "" : variable));
 }
 
-// The first file that needs this backend starts Vulkan, and is refused if the machine has no driver. The backend has no
-// function probe(), which would start Vulkan twice. A device is closed with the last program or buffer that uses it, so
-// that no memory or thread of its driver remains.
+// The state of the backend in a process. It is created, and starts Vulkan, when the first file that needs the backend
+// is loaded; loading fails if the machine has no Vulkan driver. The backend has no function probe(), because probe()
+// would start Vulkan a second time. A device is closed with the last program or buffer that uses the device, so that no
+// memory or thread of the Vulkan driver remains.
 class Driver {
  public:
   explicit Driver(const Host &host) : host_(host), state_(std::make_unique<State>()) {}
@@ -160,7 +161,7 @@ struct SessionState : State {
 };
 
 // Returns the memory of the session's state buffers that a graph uses. If the named data (for example of a .ptd file)
-// has initial values under a buffer's name, they replace the initial values in the blob.
+// has initial values under a buffer's name, these values replace the initial values in the blob.
 StateBuffers states_of(const Graph &graph, const Host &host, const edgecore_instance_info &info) {
   StateBuffers buffers;
   for (const OperatorCall &call : graph.calls) {

@@ -68,7 +68,7 @@ void Execution::prepare(const backend::Arguments &arguments) {
     }
     output_layouts.push_back(layout_of(tensor, inputs + i));
   }
-  finish();  // wait for the end of an earlier run that has failed
+  finish();  // wait, because an earlier run that has timed out may still use the memory
   commands_.clear();
   running_ = nullptr;
   if (!is_known) {  // symbolic sizes are still unknown while a method is loaded: declare maximum shapes
@@ -129,7 +129,7 @@ std::vector<Binding> Execution::bind(const backend::Arguments &arguments) {
 }
 
 void Execution::start(const backend::Arguments &arguments) {
-  finish();  // wait for the end of an earlier run that has failed
+  finish();  // wait, because an earlier run that has timed out may still use the memory
   const size_t inputs = graph_.inputs.size();
   const std::vector<Binding> bindings = bind(arguments);
   host_outputs_.clear();

@@ -13,7 +13,8 @@
 
 namespace edgecore::vulkan {
 
-// The alignment in bytes of an argument's offset in its buffer. No device may require a larger one.
+// The alignment in bytes of an argument's offset in its buffer: the largest minStorageBufferOffsetAlignment that Vulkan
+// allows.
 constexpr uint64_t kArgumentAlignment = 256;
 
 // The times of one dispatch, in nanoseconds since the start of the run's first dispatch.
@@ -32,7 +33,7 @@ class Execution {
   Execution(const Execution &) = delete;
   Execution &operator=(const Execution &) = delete;
 
-  // Records the graph for the shapes of the arguments, and sets the shapes of the outputs.
+  // Records the dispatches of the graph for the shapes of the arguments, and sets the shapes of the outputs.
   void prepare(const backend::Arguments &arguments);
   // Copies the inputs from host memory to the device, and submits the commands.
   void start(const backend::Arguments &arguments);

@@ -1,4 +1,4 @@
-// Assigns memory in the arena (one buffer for all) to intermediate tensors.
+// Assigns memory to intermediate tensors in the arena, the one buffer that all of them share.
 #ifndef EDGECORE_VULKAN_MEMORY_PLAN_H_
 #define EDGECORE_VULKAN_MEMORY_PLAN_H_
 

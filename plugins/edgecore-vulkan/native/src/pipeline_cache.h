@@ -11,7 +11,8 @@ namespace edgecore::vulkan {
 
 // A file for bytes that belong to a driver, such as its compiled shaders. A driver may crash on bytes that it has not
 // written, so the file has a header that identifies device and driver, and a checksum. Only files that belong to this
-// user are read. Errors of the file system are ignored: the shaders are then compiled again.
+// user or root, and that no other user may write, are read. Errors of the file system are ignored: the shaders are then
+// compiled again.
 class PipelineCacheFile {
  public:
   // Creates `folder` if it does not exist; if `folder` is empty, nothing is stored. The file's name ends with `suffix`.

@@ -19,7 +19,7 @@ namespace edgecore::vulkan {
 // Thread-safe.
 class PipelineMaker {
  public:
-  // Uses at most `threads` threads. If there is none, make() compiles on the calling thread.
+  // Uses at most `threads` threads. If no thread can be started, make() compiles on the calling thread.
   explicit PipelineMaker(size_t threads) : max_threads_(threads) {}
   ~PipelineMaker();
   PipelineMaker(const PipelineMaker &) = delete;

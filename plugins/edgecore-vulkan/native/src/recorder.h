@@ -34,8 +34,9 @@ class Weights {
 // The memory of the session's state buffers, by the index of the value in the graph.
 using StateBuffers = std::map<uint32_t, const Buffer *>;
 
-// Records one graph. The tensor of a value is created at the first write to the value, or at the first read of a
-// constant. Most members implement the member of Call with the same name; they name a value by its index in the graph.
+// Records the dispatches of one graph. The tensor of a value is created at the first write to the value, or at the
+// first read of a constant. Most members implement the member of Call with the same name; they name a value by its
+// index in the graph.
 class Recorder {
  public:
   Recorder(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states);
@@ -114,8 +115,9 @@ class Recorder {
   bool is_done_ = false;  // true if the previous call has also computed the next call's result
 };
 
-// Records a graph for the shapes of its inputs. `formats` are the dtypes, layouts and shapes of the inputs,
-// `output_layouts` are the layouts in which the caller expects the outputs.
+// Returns the dispatches that compute a graph for the shapes of its inputs. `formats` are the dtypes, layouts and
+// shapes of the inputs, `output_layouts` are the layouts in which the caller expects the outputs. `symbolic_sizes` has
+// a number for each input, which is read only if the input is a symbolic integer.
 Recording record(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states,
                  const std::vector<ArgumentFormat> &formats, const std::vector<Layout> &output_layouts,
                  const std::vector<int64_t> &symbolic_sizes);

@@ -37,8 +37,9 @@ struct Pipeline {
 
 class ShaderDevice : public Device {
  public:
-  // Opens a device. `choice` is its index or a part of its name; empty: the first GPU, or if there is none, the first
-  // device. `cache_folder` is the folder for compiled shaders; empty: none. `gpu_shaders`: use shaders for GPUs.
+  // Opens a device. `choice` is the index or a part of the name of the device; an empty `choice` selects the first GPU,
+  // or the first device if there is no GPU. `cache_folder` is the folder for compiled shaders; if it is empty, none are
+  // stored. `gpu_shaders` makes a CPU use the shaders for GPUs.
   ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, std::string_view choice, const std::string &cache_folder,
                bool gpu_shaders);
   ~ShaderDevice();
@@ -49,7 +50,7 @@ class ShaderDevice : public Device {
   // the threads of a subgroup, unlike a load from a texel buffer. Shared memory costs more than it saves.
   bool is_processor() const { return is_processor_; }
   // Returns true if shaders should read texel buffers: the device runs shaders on a CPU, and supports 64-bit integers,
-  // which these shaders need.
+  // which the shaders with texel buffers need.
   bool prefers_texels() const { return is_processor_ && has_int64_; }
   // Returns true if shaders can store integers of 8 bits.
   bool has_8_bit_storage() const { return has_8_bit_storage_; }

@@ -17,8 +17,9 @@ class State {
   explicit State(Device &device) : device_(device) {}
 
   // Returns the memory of a state buffer, which lives as long as the set. The first call with a name adds the buffer.
-  // `tensor` has its type and shape; `initial` its initial values, or no bytes for zeros. Both must stay valid as long
-  // as the set has instances. Throws a Failure if the set has a buffer of this name with another type or shape.
+  // `tensor` gives the type and shape of the buffer, `initial` its initial values; no bytes mean zeros. `tensor` and
+  // `initial` must stay valid as long as the set has instances. Throws a Failure if the set has a buffer of this name
+  // with another type or shape.
   const Buffer &add(const std::string &name, const Value &tensor, edgecore_bytes initial);
 
   uint64_t count() const noexcept { return entries_.size(); }

@@ -1,4 +1,4 @@
-// Chains of Vulkan's structures, linked by their pNext.
+// Chains of Vulkan's structures, which are linked by their members pNext.
 #ifndef EDGECORE_VULKAN_STRUCTURE_CHAIN_H_
 #define EDGECORE_VULKAN_STRUCTURE_CHAIN_H_
 

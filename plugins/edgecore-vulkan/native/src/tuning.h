@@ -1,4 +1,5 @@
-// Sizes in shaders that change their speed, but not their results: the defaults, or the fastest sizes on a device.
+// Tunable sizes of shaders, such as rows per thread, which change the speed of shaders but not their results. They are
+// the defaults, or the fastest sizes that were measured on a device.
 #ifndef EDGECORE_VULKAN_TUNING_H_
 #define EDGECORE_VULKAN_TUNING_H_
 

@@ -37,7 +37,7 @@ class VulkanCompiler:
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List the errors of a blob; for `executorch-1.5` also the calls that its delegate does not support."""
+        """List the errors of a blob; for `executorch-1.5` also the calls that ExecuTorch's delegate lacks."""
         return incompatibilities(read_graph(blob), named_data, for_executorch=runtime != "edgecore")
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""The function of ExecuTorch's Vulkan backend that its users' scripts import."""
+"""The function that replaces ExecuTorch's class `VulkanPartitioner` in users' scripts."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _CANDIDATES = 7
 
 
 class Int8(RecipeParameters):
-    """Parameters of `int8`."""
+    """Parameters of the quantization recipe `int8`."""
 
     weights: Literal["channel"] = "channel"
     activations: Literal["static"] = "static"
@@ -46,21 +46,21 @@ class Int8(RecipeParameters):
 
 
 class Int8Dynamic(RecipeParameters):
-    """Parameters of `int8-dynamic`."""
+    """Parameters of the quantization recipe `int8-dynamic`."""
 
     weights: Literal["channel"] = "channel"
     activations: Literal["dynamic"] = "dynamic"
 
 
 class Int8Weights(RecipeParameters):
-    """Parameters of `int8-weights`."""
+    """Parameters of the quantization recipe `int8-weights`."""
 
     weights: Literal["channel"] = "channel"
     activations: Literal["none", "dynamic"] = "none"
 
 
 class Int4Weights(RecipeParameters):
-    """Parameters of `int4-weights`."""
+    """Parameters of the quantization recipe `int4-weights`."""
 
     weights: Literal["group", "channel"] = "group"
     group: int = Field(default=32, ge=8, multiple_of=8)
@@ -125,7 +125,7 @@ def _rounded(groups: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Ten
 
 
 def _best_scales(groups: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return each weight group's scale: of several candidates, some of which clip large weights, the most exact one."""
+    """Return each group's scale: the candidate with the least squared error; some candidates clip large weights."""
     largest = groups.abs().amax(2).clamp(min=SMALLEST_SCALE)
     limit = (1 << (bits - 1)) - 1
     smallest = torch.full_like(largest, torch.inf)

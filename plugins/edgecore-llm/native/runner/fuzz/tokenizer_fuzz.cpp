@@ -1,7 +1,7 @@
 // A fuzzer: reads tokenizers from arbitrary bytes. With each valid tokenizer, encodes and decodes a text.
 //
-// The first byte of an input is the kind of the file, the second the size of a text at the end; the file is between
-// them.
+// The first byte of an input selects the format of the tokenizer's file, the second byte is the size of the text. Then
+// come the file and, up to the end of the input, the text.
 #include <cstdlib>
 #include <map>
 
@@ -38,7 +38,8 @@ void compare_tables(const std::string &content) {
   }
   const Json *merges = member(*model, "merges");
   if (merges != nullptr && merges->is_array() && !tables.has_wrong_merge) {
-    expect(tables.merges.size() >= merges->size());  // if "merges" is repeated, `tables` has all, the library the last
+    // If the key "merges" is repeated, `tables` has the merges of all values, the JSON library the last value.
+    expect(tables.merges.size() >= merges->size());
   }
 }
 

@@ -13,7 +13,8 @@ constexpr bool is_printable(int byte) {
   return (byte >= 0x21 && byte < 0x7F) || (byte >= 0xA1 && byte < 0xAD) || byte >= 0xAE;
 }
 
-// Returns the 68 bytes that are not printable characters, in the order of U+0100, U+0101 ..., which stand for them.
+// Returns the 68 bytes that are not printable characters, in ascending order: U+0100 stands for the first byte, U+0101
+// for the second, and so on.
 constexpr std::array<uint8_t, 68> make_shifted() {
   std::array<uint8_t, 68> shifted{};
   size_t count = 0;

@@ -21,20 +21,20 @@ class ByteTable {
 
  private:
   struct Slot {
-    uint32_t begin = 0, size = 0;  // in bytes_
+    uint32_t begin = 0, size = 0;  // offset and length of the key in bytes_
     uint32_t hash = 0;             // upper half of the key's hash: compared before the keys, because that is faster
     int32_t token = -1;            // none
   };
   size_t place(StringView key, uint64_t hash) const;
   void resize(size_t count);
 
-  std::string bytes_;  // of all keys
+  std::string bytes_;  // the bytes of all keys
   std::vector<Slot> slots_;
   size_t count_ = 0;
 };
 
-// The token into which two adjacent tokens merge, and the merge's place in the order of merges: the smallest `order`
-// comes first.
+// The token into which two adjacent tokens merge, and the priority of this merge: the merge with the smallest `order`
+// is applied first.
 struct Merge {
   double order = 0;
   int32_t token = -1;  // none

@@ -123,8 +123,8 @@ Status HuggingFaceTokenizer::read_tables(const ModelTables &tables, Error &error
   return {};
 }
 
-// Reads the added tokens. As in Hugging Face's library, added tokens that the model lacks have the ids after the
-// model's.
+// Reads the added tokens. As in Hugging Face's library, added tokens that the model lacks get the next ids after the
+// ids of the model's tokens.
 Status HuggingFaceTokenizer::read_added(const Json &json, Error &error) {
   const Json *list = member(json, "added_tokens");
   if (list == nullptr || !list->is_array()) return {};

@@ -81,7 +81,7 @@ class Reader {
     return true;
   }
 
-  // Reads a value by the JSON library; for values that rarely occur in the tables, such as strings with escapes.
+  // Reads a value with the JSON library. Used for values that are rare in the tables, such as strings with escapes.
   bool read_other(Json &value) {
     const size_t begin = place_;
     if (!skip_value()) return false;
@@ -114,8 +114,8 @@ class Reader {
     return false;
   }
 
-  // Reads the object at the current place. Calls `read(key)` for each key, which reads the key's value. Returns false
-  // for invalid JSON.
+  // Reads the object at the current place. Calls `read(key)` for each key; `read` must read the value of this key.
+  // Returns false for invalid JSON.
   template <typename Read>
   bool read_members(const Read &read) {
     return read_list('{', '}', [&] {

@@ -1,5 +1,5 @@
-// The vocabulary and the merges, which are nearly all of a tokenizer.json. As JSON objects they would use many times
-// their size in memory, and most of the loading time.
+// Reads the vocabulary and the merges of a tokenizer.json without making JSON objects of them. These two tables are
+// nearly the whole file; as JSON objects they would use many times their size in memory, and most of the loading time.
 #ifndef EDGECORE_LLM_MODEL_TABLES_H_
 #define EDGECORE_LLM_MODEL_TABLES_H_
 

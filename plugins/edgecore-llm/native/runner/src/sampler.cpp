@@ -121,8 +121,8 @@ void Sampler::truncate(const Sampling &sampling, double largest) {
   const size_t all = scores_.size();
   const size_t count = sampling.top_k == 0 ? all : std::min(static_cast<size_t>(sampling.top_k), all);
   if (sampling.top_p < 1) {
-    // Keep tokens until their probabilities reach the share top_p of the total of top-k's tokens. Usually a few tokens
-    // suffice: sort only these.
+    // Keep tokens until their probabilities reach top_p times the total of the tokens that top-k keeps. Usually a few
+    // tokens suffice, so sort only as many as needed.
     take_largest(count == all ? 0 : count);
     double total = 0;
     if (count == all) {

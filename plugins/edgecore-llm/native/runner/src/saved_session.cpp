@@ -1,6 +1,10 @@
-// Session::save and restore. The format: magic bytes; as 32-bit integers the number of tokens, the number of positions
-// written, and the length of the text that identifies the model; the number of dropped tokens as a 64-bit integer; the
-// text; the tokens as 64-bit integers; the state of the module. Integers are little-endian.
+// Session::save and restore. A saved session has these fields in order; integers are little-endian:
+//  - 4 magic bytes;
+//  - three 32-bit integers: the numbers of tokens, of written positions, and of bytes of the model's metadata;
+//  - a 64-bit integer: the number of tokens that shifts have dropped;
+//  - the metadata, a JSON text that identifies the model;
+//  - the tokens, as 64-bit integers;
+//  - the state (caches) of the module.
 #include <cstring>
 
 #include "edgecore/llm/session.h"

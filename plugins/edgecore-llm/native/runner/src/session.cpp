@@ -159,7 +159,8 @@ Status Session::check_ids(Span<const int32_t> tokens, Error &error) const {
   return {};
 }
 
-// Runs the model on tokens in pieces. Appends all logits to `all`; if `all` is NULL, computes only the last token's.
+// Runs the model on tokens, at most Metadata::chunk in each call. Appends the logits of all tokens to `all`. If `all`
+// is NULL, computes only the logits of the last token of each call.
 Status Session::compute(Span<const int32_t> tokens, std::vector<float> *all, Error &error) {
   for (size_t first = 0; first < tokens.size(); first += metadata_->chunk) {
     const size_t size = std::min(metadata_->chunk, tokens.size() - first);

@@ -43,8 +43,9 @@ enum class Behavior { kRemoved, kIsolated, kContiguous, kMergedWithPrevious, kMe
 // A step of a pre-tokenizer, which splits pieces of the text further.
 struct Splitting {
   enum class Prefix { kNever, kFirst, kAlways };
-  Prefix prefix = Prefix::kNever;  // `mark` is prepended to no piece, to the first piece of
-                                   // the text, or to all; not to pieces that begin with it
+  // `mark` is prepended to no piece, to the first piece of the text, or to all pieces. A piece that begins with `mark`
+  // gets no second one.
+  Prefix prefix = Prefix::kNever;
   std::string mark;
   bool replaces_spaces = false;  // `mark` replaces spaces
   bool splits = true;            // true: split pieces by `pattern`

@@ -1,4 +1,4 @@
-// Characters in UTF-8.
+// Reads, validates and writes characters in UTF-8.
 #ifndef EDGECORE_LLM_UTF8_H_
 #define EDGECORE_LLM_UTF8_H_
 

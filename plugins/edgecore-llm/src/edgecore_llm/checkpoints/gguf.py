@@ -41,7 +41,7 @@ _KEYS = {
 }  # fmt: skip
 """GGUF metadata keys without the architecture's prefix, and the equivalent keys of a `config.json`."""
 _ROOT_OF_WIDTH = {("gemma2", 46), ("gemma3", 62)}
-"""Architecture and layers of the models whose scores are scaled by the width of all heads; the metadata lacks it."""
+"""(architecture, layers) of models whose scores are divided by sqrt(hidden size / heads) instead of sqrt(head_dim)."""
 
 
 class GgufCheckpoint:

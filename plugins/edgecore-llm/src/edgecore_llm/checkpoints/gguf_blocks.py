@@ -31,7 +31,7 @@ BLOCKS = {
     14: BlockType("Q6_K", 256, 210),
     30: BlockType("BF16", 1, 2),
 }
-"""The types by their numbers in a file. The tokenizer of a file is read without gguf, so the table is here."""
+"""Block types by number in a file. They are listed here, because tokenizers are read without the package gguf."""
 
 
 def decode_rows(block: BlockType, rows: NDArray[np.uint8]) -> NDArray[np.float32]:

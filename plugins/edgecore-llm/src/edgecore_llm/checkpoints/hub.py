@@ -13,7 +13,7 @@ PREFIX = "hf:"
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _FILES = ["*.json", "model*.safetensors", "*.jinja", "tokenizer.model"]
-"""The files that are read. Some models have their weights once more, in `consolidated.safetensors`."""
+"""Files to download, without `consolidated.safetensors`, in which some models store their weights a second time."""
 
 
 def model_path(model: str | Path) -> Path:

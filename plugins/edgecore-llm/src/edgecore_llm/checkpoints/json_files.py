@@ -1,4 +1,4 @@
-"""JSON files of checkpoints."""
+"""Read the JSON files of checkpoints."""
 
 from __future__ import annotations
 

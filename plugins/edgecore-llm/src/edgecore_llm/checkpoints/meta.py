@@ -1,4 +1,4 @@
-"""Checkpoints in Meta's format (`params.json` and a `.pth` file), including ExecuTorch's extensions of it."""
+"""Checkpoints in Meta's format (`params.json` and a `.pth` file), including ExecuTorch's extensions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
 from edgecore_llm.quantize.rounding import to_half
 
 QuantizationMethod = Literal["spinquant", "qat"]
-"""SpinQuant, whose matrices expect rotated inputs, or training with rounding, whose matrices stand for themselves."""
+"""SpinQuant, whose matrices expect rotated inputs, or quantization-aware training, whose matrices do not."""
 _LARGEST_RANK = 4096
 _SAME_KEYS = (
     "partial_rotary_factor", "residual_multiplier", "attention_multiplier", "logits_scaling", "no_rope_layer_interval",

@@ -1,4 +1,4 @@
-"""`edgecore llm bench`."""
+"""Implement `edgecore llm bench`, which measures tokens per second."""
 
 from __future__ import annotations
 

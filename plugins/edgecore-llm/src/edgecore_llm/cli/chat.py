@@ -1,4 +1,4 @@
-"""`edgecore llm chat`."""
+"""Implement `edgecore llm chat`, an interactive chat with a model."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def chat_command(arguments: ChatArguments) -> None:
 
 
 def next_prompt(session: Session, tokens: list[int]) -> list[int]:
-    """Rewind a session to the tokens that it shares with a chat's beginning, and return the chat's other tokens.
+    """Rewind a session to the first tokens that it shares with a chat, and return the other tokens of the chat.
 
     The tokens must be compared, because a template may render an earlier answer differently from its generated tokens.
     """

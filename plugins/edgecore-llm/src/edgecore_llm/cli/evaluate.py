@@ -1,4 +1,4 @@
-"""`edgecore llm eval`."""
+"""Implement `edgecore llm eval`, which measures the perplexity of a model on a text."""
 
 from __future__ import annotations
 

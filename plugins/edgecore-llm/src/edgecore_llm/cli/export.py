@@ -1,4 +1,4 @@
-"""`edgecore llm export` and `edgecore llm export-llama`."""
+"""Implement `edgecore llm export` and `edgecore llm export-llama`, which compile a checkpoint to a `.pte` file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`edgecore llm run`."""
+"""Implement `edgecore llm run`, which answers one prompt."""
 
 from __future__ import annotations
 

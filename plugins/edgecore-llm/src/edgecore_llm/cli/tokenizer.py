@@ -1,4 +1,4 @@
-"""`edgecore llm tokenizer`."""
+"""Implement `edgecore llm tokenizer`, which converts a SentencePiece model to a `tokenizer.json`."""
 
 from __future__ import annotations
 

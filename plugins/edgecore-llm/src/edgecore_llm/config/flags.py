@@ -92,7 +92,7 @@ _ALSO = {
     "backend.vgf.quantize_scope": "quantization.quantize_scope",
     "backend.mlx.enabled": "model.use_kv_cache",
 }
-"""Settings that are copied to another setting."""
+"""Settings whose values are copied to a second setting."""
 
 
 def config_from_flags(arguments: Sequence[str]) -> LlmConfig:

@@ -40,7 +40,7 @@ ACTING = {
     "quantization.use_spin_quant", "quantization.use_qat",
     "backend.xnnpack.enabled", "backend.xnnpack.extended_ops", "backend.vulkan.enabled", "backend.openvino.enabled",
 }  # fmt: skip
-"""Settings that have an effect, or request what every exported file has."""
+"""Settings that have an effect, or that ask for a property of every exported file."""
 _ADAPTERS = "adapters are not supported yet; merge the adapter into the checkpoint first"
 _CACHE = "scales of a quantized cache are those of its rows; use model.quantize_kv_cache"
 _LAYOUT = "the layout of tables is chosen by this package; remove it"
@@ -86,7 +86,7 @@ REFUSED = {
     "backend.ethosu": _STATIC,
     "backend.vgf": _STATIC,
 }
-"""Settings and sections that are refused unless they have their default, with the reason and the remedy."""
+"""Settings and sections that are refused unless they have their default, mapped to the reason and the remedy."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""The decoder of all families."""
+"""Build the decoder of all model families, and load its weights."""

@@ -66,7 +66,7 @@ class QuantizedWeights(Weights, Protocol):
 
 
 Part = Tensor | QuantizedMatrix
-"""Some rows of a matrix."""
+"""Consecutive rows of a matrix: floats, or integers with scales."""
 
 
 def load_decoder(

@@ -12,7 +12,7 @@ from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
 
 library = quantized_operators()
 DIVISORS = (7.0, 7.25, 7.5, 7.75, 8.0, 8.5, 9.0)
-"""Candidate scales for 4 bits divide a group's largest magnitude by these numbers."""
+"""A group's largest magnitude divided by each number is a candidate for the scale of 4-bit weights."""
 
 
 class PortableMatrix(nn.Module):
@@ -24,7 +24,7 @@ class PortableMatrix(nn.Module):
     def __init__(self, rows: int, columns: int, bits: Bits, group: int) -> None:
         super().__init__()
         self.rows, self.columns, self.bits = rows, columns, bits
-        # Use 4 bits if groups divide the row, otherwise 8 bits with a scale per row, as XNNPACK needs it.
+        # XNNPACK needs whole groups: if `group` does not divide a row, use 8 bits with one scale per row instead of 4.
         has_groups = bits == 4 and group > 0 and columns % group == 0
         self.group = group if has_groups else columns
         self.has_more_bits = bits == 4 and group > 0 and not has_groups

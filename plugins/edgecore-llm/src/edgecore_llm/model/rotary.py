@@ -1,4 +1,4 @@
-"""Tables of rotary embeddings."""
+"""Compute the tables of cosines and sines for rotary embeddings (RoPE)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
 from edgecore_llm.quantize.rounding import quantize
 
 DAMPING = 0.01
-"""The share of the mean of the products' diagonal that is added to it, so that few samples do not decide alone."""
+"""Fraction of the diagonal's mean that is added to the diagonal of `products`, so that few samples do not dominate."""
 
 
 def quantize_by_inputs(weight: Tensor, products: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:

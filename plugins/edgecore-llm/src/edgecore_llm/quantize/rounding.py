@@ -1,4 +1,4 @@
-"""Round weights to integers with a scale per group of 32 inputs or a multiple of it."""
+"""Round weights to integers with a scale per group; a group has 32 inputs, or a multiple of 32."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
 
 EXTREMES = (-9.0, -8.5, -8.0, -7.5, -7.0, -6.5)
-"""Candidate scales for 4 bits divide a group's value of largest magnitude by these numbers. -8 reproduces weights of
-GGUF's Q4_0 exactly."""
+"""A candidate scale for 4 bits is a group's value of largest magnitude, divided by one of these numbers. -8 reproduces
+weights of GGUF's Q4_0 exactly."""
 SMALLEST_SCALE = 2.0**-24
 """The smallest positive float16."""
 
@@ -19,7 +19,7 @@ def quantize(weight: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
     """Round a matrix symmetrically to 4 or 8 bits.
 
     8 bits: the largest magnitude of a group becomes 127. 4 bits: the integers lie in [-8, 7]. For each candidate scale,
-        the weights are rounded, and a least-squares fit to the integers gives the final scale. The one with the
+        the weights are rounded, and a least-squares fit to the integers gives the final scale. The scale with the
         smallest squared error is chosen.
     Scales may be negative, so that the value of largest magnitude can become -8.
 

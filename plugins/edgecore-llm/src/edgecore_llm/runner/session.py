@@ -308,8 +308,8 @@ class Session:
     def rewind(self, count: int) -> None:
         """Shorten the sequence to its first `count` tokens.
 
-        Layers with a window keep only a few older positions in their ring buffers. If more positions are dropped, the
-        tokens that remain are computed again.
+        The remaining tokens are computed again if a cache has overwritten positions that they need: layers with a
+        window keep only a few older positions in their ring buffers (`Metadata.rewindable`).
 
         Raises:
             SessionError: The sequence has fewer than `count` tokens.

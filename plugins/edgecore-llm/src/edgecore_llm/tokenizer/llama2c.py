@@ -65,7 +65,7 @@ class Llama2cTokenizer(Tokenizer):
         return token in (_UNKNOWN, _BOS, _EOS)
 
     def _merged(self, tokens: list[int]) -> list[int]:
-        """Merge adjacent tokens: the pair whose merged token has the best score first; of equal ones, the leftmost."""
+        """Merge adjacent tokens: the pair whose merged token has the best score first; in a tie, the leftmost."""
         after = [*range(1, len(tokens)), -1]
         before = [*range(-1, len(tokens) - 1)]
         pieces = [self._pieces[token] if token >= _SMALLEST else None for token in tokens]

@@ -20,7 +20,7 @@ _NAMES = ("tokenizer.json", "tokenizer.model", "tokenizer.bin")
 
 
 def open_tokenizer(path: str | Path) -> Tokenizer:
-    """Open a tokenizer file, or the tokenizer of a folder, where `tokenizer.json` is preferred.
+    """Open a tokenizer file, or the tokenizer in a folder; of several files, `tokenizer.json` is preferred.
 
     Raises:
         TokenizerError: The tokenizer is missing or damaged.

@@ -9,7 +9,8 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Returns, for each value, how many calls, lists and graph outputs refer to it.
+// Returns, for each value, how many calls, lists and graph outputs refer to the value, including the call that writes
+// it.
 std::vector<uint32_t> count_uses(const Graph &graph) {
   std::vector<uint32_t> uses(graph.values.size());
   for (const uint32_t number : graph.outputs) ++uses[number];

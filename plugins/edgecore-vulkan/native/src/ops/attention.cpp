@@ -7,8 +7,8 @@
 
 namespace edgecore::vulkan {
 
-// Records scaled dot product attention. The scores are fp32 even for fp16 inputs, because the softmax of the scores is
-// the step that is most sensitive to rounding.
+// Records the dispatches of scaled dot product attention. The scores are fp32 even for fp16 inputs, because the softmax
+// of the scores is the step that is most sensitive to rounding.
 void attention(Call &call) {
   const Tensor q = in_rows(call, call.tensor(0)), k = in_rows(call, call.tensor(1)), v = in_rows(call, call.tensor(2));
   if (q.rank() < 2 || k.rank() != q.rank() || v.rank() != q.rank()) call.damaged("its inputs have other dims");
@@ -48,7 +48,7 @@ void attention(Call &call) {
   const int64_t rows = product.batches * length;
   if (scores.count() != 0) {
     uint32_t lanes = 8;
-    while (lanes < 64 && lanes * 16 < keys) lanes *= 2;  // each thread has several vectors of a row
+    while (lanes < 64 && lanes * 16 < keys) lanes *= 2;  // keep several vectors of a row for each thread
     const auto groups = static_cast<uint32_t>(std::min<int64_t>(rows, 32768));
     call.dispatch("attention_softmax", {scores}, {}, {static_cast<uint32_t>(rows), static_cast<uint32_t>(keys)},
                   {groups * lanes, static_cast<uint32_t>((rows + groups - 1) / groups), 1}, {lanes, 1, 1},

@@ -7,7 +7,7 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Records a comparison of `a` with `*number`, or with `b` if `number` is nullptr.
+// Records the dispatch of a comparison of `a` with `*number`, or with `b` if `number` is nullptr.
 void compare_with(const Call &call, const std::string &operation, const Tensor &a, const Tensor &b, const Tensor &out,
                   const double *number) {
   if (a.dtype != b.dtype || is_float(out.dtype)) {
@@ -48,7 +48,8 @@ void where(Call &call) {
                      loop.threads, std::move(loop.constants));
 }
 
-// Records a conversion of dtypes. A conversion to booleans is a comparison with 0; any other conversion is a copy.
+// Records the dispatch of a conversion of dtypes. A conversion to booleans is a comparison with 0; any other conversion
+// is a copy.
 void convert(Call &call) {
   const Tensor x = call.tensor(0);
   const Tensor out = call.output(call.last(), x.shape);

@@ -89,7 +89,8 @@ Convolution read(const Call &call, const Tensor &x) {
   return c;
 }
 
-// Returns a convolution's weights as [kernel height, kernel width, input channels of a group, output channels].
+// Returns a convolution's weights as [kernel height, kernel width, input channels of a group, output channels], with
+// output channels in panels (shaders/panels.glsl).
 Tensor packed_weights(const Call &call, const Convolution &c) {
   const std::string form = (c.transposed ? "transposed " : "convolution ") + std::to_string(c.groups);
   const int64_t taps = c.taps();
@@ -126,7 +127,8 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
       call.device().tuning().group_threads);
 }
 
-// Records a convolution of any kind. `strides` are the strides of x as images [N, C, H, W], in elements.
+// Records the dispatch of a convolution of any kind. `strides` are the strides of x as images [N, C, H, W], in
+// elements.
 void record_general(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, Shape strides,
                     bool x_vectors, const Tensor &w, const Tensor &bias, const Finish &finish) {
   if (x_vectors) {
@@ -140,7 +142,8 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   // channels.
   const bool shuffles = (c.groups == 1 || c.out_group % kPanel == 0) && c.out_channels > kPanel / 4;
   const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias, finish, shuffles);
-  // Let eight threads (a panel) compute the same pixels, or four if eight would leave half of the threads idle.
+  // Let eight threads compute the channels of one panel for the same pixels, each thread four channels. Use four
+  // threads if the last panel would leave half of eight threads idle.
   constexpr int64_t kThreads = kPanel / 4;
   const int64_t part = (columns + 3) / 4 % 2 == 1 ? 4 : kThreads;
   // If rows of pixels are long, let each thread compute twice as many pixels, which halves the reads of weights.
@@ -149,7 +152,7 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   // Unroll the short loops of a network's first layers, which have few input channels.
   constexpr int64_t kShort = 9;
   const bool is_short = access.shuffles && !x_vectors && !c.transposed && c.kernel[1] * c.in_group <= kShort;
-  int64_t threads = c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours);  // threads for one column
+  int64_t threads = c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours);  // per 4 output channels
   if (access.shuffles) {
     threads = (threads + kThreads / part - 1) / (kThreads / part) * ((columns + part - 1) / part) * kThreads;
   } else {
@@ -183,7 +186,8 @@ void convolve(const Call &call, Finish finish) {
   // Convert the input to the result's dtype if needed; texel buffers convert while they are read.
   if (x.dtype != out.dtype && !(call.prefers_texels(x) && call.prefers_texels(w))) x = call.tensor(0);
 
-  // If the shader reads vectors of channels, make a channels-last copy of the input. Otherwise it reads any order.
+  // If the shader reads vectors of channels, make a channels-last copy of the input. A shader that reads single
+  // elements accepts any order.
   const Images in_images(x), out_images(out);
   const bool needs_order = c.needs_order();
   const bool copies = needs_order && !in_images.is_channels_last();

@@ -1,4 +1,4 @@
-// Records convolutions of floats and of 8-bit integers, which use the same shaders.
+// Records the shader dispatches of convolutions. Floats and 8-bit integers use the same shaders.
 #ifndef EDGECORE_VULKAN_OPS_CONVOLUTION_H_
 #define EDGECORE_VULKAN_OPS_CONVOLUTION_H_
 
@@ -44,9 +44,9 @@ inline Shape channels_last_strides(const Shape &shape) {
   return {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
 }
 
-// Records a convolution of `x` to `target`, which is channels-last. `strides` are the strides of x as images [N, C, H,
-// W]; x is channels-last if needs_order(). Weights are in panels (shaders/panels.glsl): [taps * group channels,
-// outputs].
+// Records the dispatch of a convolution of `x`. The result `target` is channels-last. `strides` are the strides of x as
+// images [N, C, H, W]; x is channels-last if needs_order(). Weights are in panels (shaders/panels.glsl): [taps * group
+// channels, outputs].
 void record(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, const Shape &strides,
             const Tensor &w, const Tensor &bias, const Finish &finish);
 

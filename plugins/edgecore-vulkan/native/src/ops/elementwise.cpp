@@ -10,7 +10,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Records an elementwise operator of one tensor; the shader reads and writes the elements in memory order.
+// Records the dispatch of an elementwise operator of one tensor; the shader reads and writes the elements in memory
+// order.
 void map(const Call &call, const std::string &operation, std::vector<double> numbers = {}) {
   Tensor x = call.tensor(0);
   const Tensor out = call.output(call.last(), x.shape);
@@ -36,7 +37,7 @@ void map_floats(const Call &call, const std::string &operation, std::vector<doub
   map(call, operation, std::move(numbers));
 }
 
-// Records an elementwise operator `operation` of two tensors, or of a tensor and a number.
+// Records the dispatch of an elementwise operator `operation` of two tensors, or of a tensor and a number.
 void combine(const Call &call, const std::string &operation, double alpha = 1) {
   const Tensor a = call.tensor(0);
   const bool has_number = !call.is_tensor(1);

@@ -1,4 +1,4 @@
-// Records products with constant weights, for linear layers and convolutions.
+// Records the shader dispatches of products with constant weights, for linear layers and convolutions.
 #ifndef EDGECORE_VULKAN_OPS_GEMM_H_
 #define EDGECORE_VULKAN_OPS_GEMM_H_
 
@@ -18,9 +18,9 @@ constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 // The maximum number of products of 8-bit integers whose sum is exact in fp32 (up to 2^24): 512 * (2^8 * 2^7) = 2^24.
 constexpr int64_t kExactProducts = 512;
 
-// Requantizes an integer layer: converts exact sums of 8-bit products to real numbers, and these to int8.
+// Requantizes an integer layer: multiplies exact sums of 8-bit products by scales, and rounds the real numbers to int8.
 struct Requantization {
-  Tensor scales;  // a scale per column of the weights, fp32, padded to whole vectors
+  Tensor scales;  // a scale per column of the weights, fp32, padded to a multiple of 4
   // Push constants: the zero points of input and result, and the bits of the input's scale and of 1 / result scale.
   uint32_t in_zero = 0, out_zero = 0, in_scale = 0, inverse = 0;
 };
@@ -55,7 +55,8 @@ struct Access {
 };
 
 // Returns how a shader that computes `out` from x, weights, bias and the tensors in `finish` reads them. `x_vectors`:
-// it reads x in vectors, not elements. `shuffles`: it has a variant whose threads share their loads.
+// the shader reads x in vectors of four, not in elements. `shuffles`: the shader has a variant whose threads share
+// their loads.
 Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors,
                  const Tensor &w, const Tensor &bias, const Finish &finish, bool shuffles);
 
@@ -94,11 +95,13 @@ Tensor packed_integer_panels(const Call &call, size_t index, const std::string &
   return tensor;
 }
 
-// Returns the bias of `channels` outputs, in fp32 and padded to whole vectors: argument `index`, or zeros if it is
-// absent. The zeros are cached as a form of the constant in argument `weight`.
+// Returns the bias of `channels` outputs, in fp32 and padded to whole vectors of 4: argument `index`, or zeros if the
+// argument is absent. Zeros are cached with the constant in argument `weight`, because every cached tensor belongs to a
+// constant.
 Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channels);
 
-// Records out = finish(x w + bias), where x [m, k] and out [m, n] are row-major, and w [k, n] is in panels.
+// Records the dispatch that computes out = finish(x w + bias), where x [m, k] and out [m, n] are row-major, and w [k,
+// n] is in panels.
 void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w, const Tensor &bias, int64_t m,
               int64_t k, int64_t n, const Finish &finish);
 

@@ -1,4 +1,4 @@
-// Pooling and resizing of images.
+// Records the shader dispatches of pooling and resizing of images.
 #include <algorithm>
 
 #include "ops/operators.h"
@@ -104,8 +104,8 @@ float scale_of(const Call &call, int64_t before, int64_t after, const double *fa
   return static_cast<float>(before) / static_cast<float>(after);
 }
 
-// Records the resizing of an image. `factors` is the index of the argument with scale factors; argument 1 has the
-// output sizes.
+// Records the dispatch that resizes an image. `factors` is the index of the argument with scale factors; argument 1 has
+// the output sizes.
 void upsample(const Call &call, const char *mode, size_t factors, bool align_corners) {
   const Tensor x = image(call);
   const int64_t before[2] = {x.size(2), x.size(1)};

@@ -7,9 +7,9 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Records a gather: out[i] = x[i . bases + indices[i . choices] * stride of `dim`], where i is the multi-dimensional
-// index of an element, and `.` is the dot product of i with strides. `bases` are strides of x, 0 for dims of `out` that
-// only select an index.
+// Records the dispatch of a gather: out[i] = x[i . bases + indices[i . choices] * stride of `dim`], where i is the
+// multi-dimensional index of an element, and `.` is the dot product of i with strides. For each dim of `out`, `bases`
+// has the stride in x, or 0 if the dim only selects an index, and `choices` has the stride in `indices`.
 void take(const Call &call, const Tensor &out, const Tensor &x, const Shape &bases, size_t dim, const Tensor &indices,
           const Shape &choices) {
   if (is_float(indices.dtype) || x.dtype != out.dtype) {
@@ -28,7 +28,8 @@ void take(const Call &call, const Tensor &out, const Tensor &x, const Shape &bas
                      loop.threads, std::move(loop.constants));
 }
 
-// Records x with `dim` replaced by the dims of the indices: index_select and embedding.
+// Records the dispatch of index_select or embedding: the result has the dims of x, with `dim` replaced by the dims of
+// the indices.
 void take_slices(const Call &call, const Tensor &x, size_t dim, const Tensor &indices) {
   const auto before = x.shape.begin() + static_cast<std::ptrdiff_t>(dim);
   Shape shape(x.shape.begin(), before);
@@ -70,7 +71,8 @@ void embedding(Call &call) {
   take_slices(call, table, 0, call.tensor(1));
 }
 
-// Records a repeat: one strided copy per repeated dim d, over [dims before d, repetitions, d and the dims after it].
+// Records the dispatches of a repeat: for each repeated dim d, one strided copy with the three dims [product of the
+// dims before d, repetitions, product of d and the dims after d].
 void repeat(Call &call) {
   const Tensor x = call.tensor(0);
   const std::vector<int64_t> times = call.integers(1);

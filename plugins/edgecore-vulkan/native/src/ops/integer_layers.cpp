@@ -13,7 +13,8 @@ constexpr size_t kWeights = 3, kScales = 5, kBias = 8;
 
 int64_t rounded_up(int64_t size, int64_t step) { return (size + step - 1) / step * step; }
 
-// Returns `columns` zeros in place of an absent bias, cached as a form of the float constant in argument `scales`.
+// Returns `columns` zeros in place of an absent bias. The zeros are cached with the float constant in argument
+// `scales`.
 Tensor no_bias(const Call &call, size_t scales, int64_t columns) {
   return call.packed(
       scales, "no bias " + std::to_string(columns), rounded_up(columns, 4), [](const float *, float *) {},
@@ -21,7 +22,7 @@ Tensor no_bias(const Call &call, size_t scales, int64_t columns) {
 }
 
 // Returns the bias of `columns` outputs, padded to whole vectors; zeros if the argument is absent. The zeros are cached
-// as a form of the float constant in argument `scales`.
+// with the float constant in argument `scales`.
 Tensor bias_of(const Call &call, size_t index, size_t scales, int64_t columns) {
   if (call.is_none(index)) return no_bias(call, scales, columns);
   if (call.constant_shape(index).size() != 1 || call.constant_shape(index)[0] < columns) {
@@ -32,7 +33,7 @@ Tensor bias_of(const Call &call, size_t index, size_t scales, int64_t columns) {
       [=](const float *source, float *packed) { std::copy(source, source + columns, packed); }, Dtype::kFloat32);
 }
 
-// Cuts the constant scales [groups, at least `columns`] to [groups, columns], and pads rows to whole vectors.
+// Cuts the constant scales [groups, at least `columns`] to [groups, columns], and pads rows to whole vectors of four.
 Tensor scales_of(const Call &call, size_t index, int64_t groups, int64_t columns) {
   const Shape shape = call.constant_shape(index);
   const int64_t stride = shape.empty() ? 1 : shape.back();
@@ -54,8 +55,8 @@ struct QuantizedLinear {
   size_t weights = 0, scales = 0;
 };
 
-// Records a linear layer with integer weights. If `parameters` is not null, the input is quantized with these
-// parameters. `element` returns the bits of a weight.
+// Records the dispatches of a linear layer with integer weights. If `parameters` is not null, the input is quantized
+// with these parameters. `element(source, column, i)` returns the bits of the weight [column, i].
 template <typename Element>
 void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, const RowParameters *parameters,
               Element element) {
@@ -101,8 +102,9 @@ void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, cons
   });
 }
 
-// Records a linear layer with 4-bit weights, stored as weight + 8 in bytes [n, at least k / 2] with the even column in
-// the low half. The bias is the argument after `group`, the number of elements that share a scale.
+// Records the dispatches of a linear layer with 4-bit weights, stored as weight + 8 in bytes [n, at least k / 2] with
+// the even column in the low half. `weights`, `scales` and `group` are indices of arguments. Argument `group` is the
+// number of elements that share a scale; the bias is the next argument.
 void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, const RowParameters *parameters) {
   const Shape shape = call.constant_shape(weights);
   QuantizedLinear layer;
@@ -122,7 +124,7 @@ void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, co
 }
 
 // Returns the last step of a statically quantized layer: the requantization of `channels` outputs and the activation.
-// Its name, "relu" or "none", is the argument before the result.
+// The name of the activation, "relu" or "none", is the argument before the result.
 Finish requantization(const Call &call, int64_t channels) {
   const std::string &name = call.text(call.last() - 1);
   if (name != "relu" && name != "none") call.unsupported("it has the activation %s", name.substr(0, 100).c_str());
@@ -136,8 +138,8 @@ Finish requantization(const Call &call, int64_t channels) {
 
 }  // namespace
 
-// Records a linear layer with ExecuTorch's 4-bit weights, which have a scale for each row, and store the even column in
-// the high half of a byte.
+// Records the dispatches of a linear layer with ExecuTorch's 4-bit weights, which have a scale for each row, and store
+// the even column in the high half of a byte.
 void linear_int4_rows(Call &call) {
   const Shape shape = call.constant_shape(1);
   const int64_t k = call.tensor(0).rank() < 1 ? 0 : call.tensor(0).shape.back();

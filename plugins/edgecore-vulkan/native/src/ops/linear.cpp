@@ -9,8 +9,8 @@ namespace edgecore::vulkan {
 namespace {
 
 // Returns how many of the `m` rows a thread of shader gemm computes. With shuffles and a long loop (`is_long`), all
-// threads of a subgroup use the weights that one of them reads, so more rows are better; 14 divides the number of
-// pixels of typical images. `tuned` is the number that was measured as fastest for m > 8, or 0.
+// threads of a subgroup use the weights that one of them reads, so more rows per thread save loads; 14 divides the
+// number of pixels of typical images. `tuned` is the number that was measured as fastest for m > 8, or 0.
 int64_t rows_of_thread(int64_t m, bool is_long, uint32_t tuned) {
   const auto whole = [m](int64_t rows) { return (m + rows - 1) / rows * rows; };
   if (m > 8 && is_long && tuned != 0) return tuned;
@@ -55,13 +55,14 @@ Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channe
       Dtype::kFloat32);
 }
 
-// Records the product of multiply() with cooperative matrices and returns true. Returns false if the device cannot do
-// this, if a tensor is not fp16 in a storage buffer, or if the matrices are smaller than what a subgroup computes.
+// Records the dispatch for the product of multiply() with cooperative matrices, and returns true. Returns false if the
+// device cannot do this, if a tensor is not fp16 in a storage buffer, or if the matrices are smaller than what a
+// subgroup computes.
 static bool multiply_cooperatively(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w,
                                    const Tensor &bias, int64_t m, int64_t k, int64_t n, const Finish &finish,
                                    const std::vector<uint32_t> &push) {
   const std::optional<CooperativeMatrix> &matrix = call.device().matrix();
-  constexpr uint32_t kBlocks = 4, kSubgroups = 4;  // as in the shader
+  constexpr uint32_t kBlocks = 4, kSubgroups = 4;  // as in gemm_cooperative.comp
   if (!matrix.has_value() || out.dtype != Dtype::kFloat16) return false;
   if (m < kBlocks * matrix->rows || n < kBlocks * matrix->columns || k < matrix->steps) return false;
   const uint32_t tile_rows = 2 * kBlocks * matrix->rows, tile_columns = 2 * kBlocks * matrix->columns;

@@ -46,7 +46,7 @@ Tensor in_rows(const Call &call, const Tensor &x) { return in_layout(call, x, La
 Loop make_loop(const Tensor &out, const std::vector<Shape> &strides, LoopOptions options) {
   struct Dim {
     int64_t size;
-    Shape strides;  // by operand
+    Shape strides;  // one per operand
   };
   std::vector<Dim> dims;  // innermost first
   const std::vector<uint32_t> order = dims_in_memory(out.rank(), out.layout);
@@ -81,7 +81,7 @@ Loop make_loop(const Tensor &out, const std::vector<Shape> &strides, LoopOptions
   if (loop.vectors) {
     vectors = (loop.threads + 3) / 4;
     dims[0].size = (dims[0].size + 3) / 4;
-    // Let a thread compute several vectors if all of them are in one row.
+    // Let a thread compute several vectors if all of them lie along one innermost dim.
     while (options.repeats && repeat < kRepeat && (dims.size() == 1 || dims[0].size % (2 * repeat) == 0)) repeat *= 2;
     loop.threads = (vectors + repeat - 1) / repeat;
     dims[0].size = (dims[0].size + repeat - 1) / repeat;

@@ -10,7 +10,8 @@
 
 namespace edgecore::vulkan {
 
-// Returns a number, clamped to its range, as a push constant: the bits of a float, or an integer for integer tensors.
+// Returns a number as a push constant: the bits of a float, infinite beyond the range of fp32, or for an integer dtype
+// an integer clamped to 32 bits.
 uint32_t bits_of(double value, Dtype dtype);
 
 // Returns the name of a call's operator, without namespace and overload: "add" for "aten.add.Tensor".
@@ -19,7 +20,8 @@ std::string base_name(const Call &call);
 // Returns the shape to which `a` and `b` broadcast. Throws a Failure (damaged blob) if they do not broadcast.
 Shape broadcast(const Call &call, const Shape &a, const Shape &b);
 
-// Returns the stride of each dim of a result in an operand that broadcasts to it: 0 where the operand is repeated.
+// Returns, for each of the `rank` dims of a result, the stride in an operand that broadcasts to the result: 0 where the
+// operand is repeated.
 Shape broadcast_strides(const Tensor &operand, size_t rank);
 
 // in_layout returns `x` if its elements are in the order of `layout`, otherwise a copy in this order. in_rows does the
@@ -32,7 +34,7 @@ struct Loop {
   // True if a thread computes vectors of four elements that are adjacent in memory. Strides count elements, not
   // vectors.
   bool vectors = false;
-  // Bit i is 1 if the elements of operand i vary along the innermost dim, that is, if it is not broadcast there.
+  // Bit i is 1 if the elements of operand i vary along the innermost dim, that is, if operand i is not broadcast there.
   uint32_t contiguous = 0;
   int64_t threads = 0;
   // Push constants: the sizes, then the strides of each operand (kMaxRank numbers each); the index of the outermost
@@ -44,8 +46,8 @@ struct Loop {
 
 // Abilities of a shader that includes loop.glsl.
 struct LoopOptions {
-  bool vectors = true;   // a shader that includes loop.glsl can read operands in vectors of four
-  bool repeats = false;  // a shader that includes loop.glsl can compute several vectors in a thread
+  bool vectors = true;   // the shader can read operands in vectors of four
+  bool repeats = false;  // the shader can compute several vectors in a thread
 };
 
 // Returns the loop over `out`. `strides` has, for each operand, the strides along the dims of `out`.

@@ -100,7 +100,8 @@ void matrix_multiply(Call &call) {
   multiply_matrices(call, product, a, b, out);
 }
 
-// Records a linear layer. Constant weights are packed once; weights that the graph computes are an ordinary matrix.
+// Records the dispatches of a linear layer. Constant weights are packed once; computed weights are multiplied as an
+// ordinary matrix.
 void linear_layer(Call &call) {
   if (call.is_constant(1) && (call.is_none(2) || call.is_constant(2))) return linear(call);
   const Tensor x = in_rows(call, call.tensor(0)), w = in_rows(call, call.tensor(1));

@@ -1,4 +1,4 @@
-// Records products of two computed (not constant) matrices, for operators that contain such a product.
+// Records the shader dispatches of products of two computed (not constant) matrices.
 #ifndef EDGECORE_VULKAN_OPS_MATMUL_H_
 #define EDGECORE_VULKAN_OPS_MATMUL_H_
 
@@ -18,8 +18,8 @@ struct Product {
   int64_t inner = 1;
 };
 
-// Records a product. Either all tensors have the same dtype, or one of `out` and `a` is fp32 and all other tensors are
-// fp16.
+// Records the dispatch of a product. Either all tensors have the same dtype, or one of `out` and `a` is fp32 and all
+// other tensors are fp16.
 void multiply_matrices(const Call &call, const Product &product, const Tensor &a, const Tensor &b, const Tensor &out);
 
 }  // namespace edgecore::vulkan

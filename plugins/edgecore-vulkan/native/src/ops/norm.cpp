@@ -1,4 +1,4 @@
-// Records layer, group and RMS norms.
+// Records the shader dispatches of layer, group and RMS norms.
 #include <algorithm>
 
 #include "ops/operators.h"

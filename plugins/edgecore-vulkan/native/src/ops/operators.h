@@ -1,4 +1,5 @@
-// Declares the functions that record operators, by file.
+// Declares the functions that record operators, by file. Each checks the arguments of an operator call, and adds the
+// shader dispatches that compute the call.
 #ifndef EDGECORE_VULKAN_OPS_OPERATORS_H_
 #define EDGECORE_VULKAN_OPS_OPERATORS_H_
 

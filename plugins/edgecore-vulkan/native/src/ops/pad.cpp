@@ -1,4 +1,4 @@
-// Records padding, flips and pixel shuffles.
+// Records the shader dispatches of padding, flips and pixel shuffles.
 #include "ops/operators.h"
 #include "ops/push.h"
 #include "ops/rows.h"
@@ -62,7 +62,7 @@ void pad(Call &call) {
   call.dispatch_flat(std::string("pad_") + name_of(out.dtype), {out}, {x}, std::move(push), out.count());
 }
 
-// (input, dims)
+// flip: (input, dims).
 void flip(Call &call) {
   const Tensor x = call.tensor(0);
   const std::vector<bool> is_flipped = named_dims(call, call.integers(1), x.rank());
@@ -77,7 +77,7 @@ void flip(Call &call) {
   call.copy_strided(x, strides, offset, out, out.strides(), 0, x.shape);
 }
 
-// (input, factor)
+// pixel_shuffle: (input, factor).
 void pixel_shuffle(Call &call) {
   const Tensor x = call.tensor(0);
   const int64_t factor = call.integer(1), channels = x.size(3);

@@ -8,7 +8,7 @@
 
 namespace edgecore::vulkan {
 
-// Returns a number as the bits of a float; numbers beyond its range become infinite.
+// Returns a number as the bits of a float; numbers beyond the range of float become infinite.
 inline uint32_t bits_of(double value) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr double kMax = std::numeric_limits<float>::max();

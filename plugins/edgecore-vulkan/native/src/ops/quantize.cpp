@@ -81,8 +81,8 @@ void check_range(const Call &call, size_t first) {
   }
 }
 
-// Dequantizes the first argument. Every `inner` adjacent elements share a scale; the `channels` scales repeat
-// cyclically.
+// Dequantizes the first argument. Element i of the row-major input has the scale and zero point number (i / inner) %
+// channels.
 void dequantize_channels(const Call &call, const RowParameters &parameters, int64_t inner, int64_t channels) {
   const Tensor x = call.tensor(0);
   const Tensor out = call.output(call.last(), x.shape);
@@ -172,7 +172,7 @@ void dequantize_per_channel(Call &call) {
   dequantize_channels(call, row_parameters(call, 1, x.shape[axis]), inner, x.shape[axis]);
 }
 
-// Dequantizes blocks with a scale and zero point each. A block is a row, or a part of a row.
+// Dequantizes blocks of elements. Each block has a scale and a zero point, and is a row or an equal part of a row.
 void dequantize_affine(Call &call) {
   const Tensor x = call.tensor(0);
   const std::vector<int64_t> block = call.integers(1);

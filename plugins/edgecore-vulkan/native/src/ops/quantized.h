@@ -25,7 +25,7 @@ void check_integers(const Call &call, const Tensor &tensor);
 // Returns the number of rows of a tensor; a row consists of the elements along its last dim.
 int64_t row_count(const Call &call, const Tensor &x);
 
-// The scale (fp32) and the zero point (in its own dtype) of each row of a tensor; both tensors are contiguous.
+// The scale (fp32) and the zero point (int32) of each row of a tensor; both tensors are contiguous.
 struct RowParameters {
   Tensor scales, zeros;
 };

@@ -1,4 +1,4 @@
-// Records softmax, and reductions of each row to one number.
+// Records the shader dispatches of softmax, and of reductions of each row to one number.
 #include "ops/operators.h"
 #include "ops/push.h"
 #include "ops/rows.h"
@@ -32,7 +32,7 @@ Tensor result(const Call &call, const Tensor &x, const std::vector<bool> &is_red
   return call.output(call.last(), shape);
 }
 
-// Reductions: (input, dims, keepdim, ...). Without dims, all dims are reduced.
+// sum, mean, amax and amin: (input, dims, keepdim, ...). Without dims, all dims are reduced.
 void reduce_dims(Call &call, const char *operation) {
   const Tensor x = call.tensor(0);
   const std::vector<int64_t> dims = call.is_none(1) ? std::vector<int64_t>() : call.integers(1);
@@ -46,7 +46,7 @@ void reduce_dims(Call &call, const char *operation) {
   dispatch_rows(call, "reduce", operation, {out}, {x}, rows, vectors_of(rows, true, true), {bits_of(factor)});
 }
 
-// (input, dim, keepdim)
+// argmax and argmin: (input, dim, keepdim).
 void reduce_to_index(Call &call, const char *operation) {
   const Tensor x = call.tensor(0);
   const std::vector<bool> is_reduced = named_dims(call, {call.integer(1)}, x.rank());

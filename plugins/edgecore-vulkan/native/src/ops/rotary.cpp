@@ -1,4 +1,4 @@
-// Records rotary position embeddings; only edgecore's compiler writes these calls.
+// Records the shader dispatches of rotary position embeddings (RoPE). Only edgecore's compiler writes these calls.
 #include "ops/operators.h"
 
 namespace edgecore::vulkan {
@@ -7,8 +7,8 @@ namespace {
 
 constexpr size_t kRank = 4;
 
-// Appends the strides of a table of angles [..., length] along each dim of x: the stride is 0 where the table has size
-// 1.
+// Appends the strides of a table of cosines or sines [..., length] along each dim of x to the push constants. The
+// stride is 0 where the table has size 1.
 void add_strides(const Call &call, const Tensor &table, const Tensor &x, int64_t length, std::vector<uint32_t> *push) {
   if (table.rank() < 1 || table.rank() > x.rank() || table.dtype != x.dtype || table.shape.back() != length) {
     call.damaged("a table of angles does not fit its input");
@@ -26,7 +26,8 @@ void add_strides(const Call &call, const Tensor &table, const Tensor &x, int64_t
   }
 }
 
-// name(x, cos, sin, out)
+// rotate_halves and rotate_pairs: (x, cos, sin, out). `pairs` names the shader's variant. `has_whole_tables` is true if
+// the tables of cosines and sines are as long as rows of x, and false if they are half as long.
 void rotate(Call &call, const char *pairs, bool has_whole_tables) {
   const Tensor x = call.tensor(0), cosines = call.tensor(1), sines = call.tensor(2);
   if (x.rank() < 1 || x.rank() > kRank || x.shape.back() % 2 != 0) call.damaged("its input has no pairs");

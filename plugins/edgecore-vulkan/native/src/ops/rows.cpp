@@ -6,12 +6,13 @@ namespace edgecore::vulkan {
 
 namespace {
 
-constexpr size_t kMaxReduced = 3;       // maximum number of reduced dims: merging leaves at most 3
+constexpr size_t kMaxReduced = 3;       // maximum number of reduced dims after merging
 constexpr int64_t kThreads = 64;        // number of threads of a workgroup, as in the shader rows.glsl
-constexpr int64_t kPasses = 4;          // a shader loops over a row at most 4 times, once over partial results
-constexpr int64_t kManyTerms = 32'768;  // rows with at least this many elements are always shared by several threads
+constexpr int64_t kPasses = 4;          // upper bound of a shader's loops over a row
+constexpr int64_t kManyTerms = 32'768;  // maximum number of loop iterations of a thread if more threads can share a row
 
-// Drops dims of size 1, and merges adjacent dims that are contiguous in memory. Returns one dim if the size is 0.
+// Drops dims of size 1, and merges adjacent dims that are contiguous in memory. If a dim has size 0, returns only this
+// dim.
 std::vector<Dim> joined(const std::vector<Dim> &dims) {
   std::vector<Dim> result;
   for (const Dim &dim : dims) {

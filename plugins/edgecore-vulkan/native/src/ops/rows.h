@@ -17,7 +17,7 @@ struct Dim {
 
 struct Rows {
   int64_t count = 1;  // number of rows
-  int64_t terms = 1;  // number of elements of a row.
+  int64_t terms = 1;  // number of elements of a row
   // The dims along which rows differ (`kept`), and the dims within a row (`reduced`); the innermost dim is the last.
   // Each list has at least one dim, and adjacent dims that could be merged are merged.
   std::vector<Dim> kept, reduced;
@@ -34,8 +34,8 @@ Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_re
 // rows.
 enum class RowVectors : uint8_t { kNone, kTerms, kRows };
 
-// Returns how a shader can read the rows in vectors: of 4 elements of a row if `may_use_terms`, else of an element each
-// of 4 rows if `may_use_rows`.
+// Returns which vectors of four a shader can read: kTerms if `may_use_terms` and sizes and strides allow it, else kRows
+// if `may_use_rows` and sizes and strides allow it, else kNone.
 RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows);
 
 // Adds a dispatch of a shader (variant `kind`) that computes a result for each row. The first of `read` is the input.

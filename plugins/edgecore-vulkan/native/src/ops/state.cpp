@@ -1,4 +1,5 @@
-// Records accesses to mutable buffers that a session keeps on the device; only edgecore's compiler writes such calls.
+// Records the shader dispatches of calls that read or write the mutable buffers that a session keeps on the device.
+// Only edgecore's compiler writes such calls.
 #include "ops/operators.h"
 
 namespace edgecore::vulkan {

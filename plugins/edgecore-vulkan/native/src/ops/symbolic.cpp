@@ -4,7 +4,7 @@
 
 namespace edgecore::vulkan {
 
-// sym_size.int(tensor, dim, out)
+// sym_size.int(tensor, dim, out): sets `out` to the size of the dim.
 void symbolic_size(Call &call) {
   const Tensor x = call.tensor_as_given(0);
   call.set_integer(call.last(), x.shape[call.dim(1, x.rank())]);

@@ -38,7 +38,7 @@ def held_dtype(dtype: torch.dtype, profile: Profile) -> torch.dtype:
 
 
 def encode(graph: CallGraph, profile: Profile) -> Encoded:
-    """Write a graph of calls as a blob. Its tensors must have memories already."""
+    """Write a graph of calls as a blob. `assign_memories` must have chosen the memories of all tensors."""
     return _Encoder(graph, profile).run()
 
 
@@ -72,7 +72,7 @@ class _Encoder:
 
     def id(self, value: Argument) -> int:
         """Return the id of a value in the blob; the first request adds the value. Equal numbers share an id."""
-        # The type is part of the key, because the keys True and 1 are equal.
+        # Use type and text of a number as the key, because True, 1 and 1.0 are equal as keys.
         key: Any = value if isinstance(value, (TensorValue, SizeValue)) else (type(value), repr(value))
         if isinstance(value, list):
             return self._add(self._list(value))

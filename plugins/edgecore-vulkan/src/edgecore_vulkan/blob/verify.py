@@ -21,7 +21,7 @@ _LAYOUTS = frozenset(s.Layout)
 
 
 def incompatibilities(graph: s.Graph, named_data: Mapping[str, Any], *, for_executorch: bool) -> list[str]:
-    """List what a delegate would reject: missing constants, unknown operators and, for executorch 1.5, memories."""
+    """List errors of a blob: missing constants, unknown operators and, for executorch 1.5, unsupported memories."""
     errors = [
         f"constant {index} is not in the file: no named data {constant.named_key}"
         for index, constant in enumerate(graph.constants)

@@ -1,1 +1,1 @@
-"""Lower a partition to a graph of operator calls, its form between the edge dialect and the blob."""
+"""Lower a partition to a graph of operator calls, the representation between the edge dialect and the blob."""

@@ -1,4 +1,4 @@
-"""Define the operator calls of a partition, which passes edit; tensors are objects, and get ids only in the blob."""
+"""Define the operator calls of a partition as objects that passes edit; tensors get ids only in the blob."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class TensorValue:
         dtype: The dtype in the model, such as int64; the delegate may store the tensor in another dtype.
         constant: The elements of a constant (the integers of `weight` if it has one); None for other tensors.
         memory: Storage and layout, which the pass `layout` chooses, unless an operator prepares the constant.
-        memory_object: Number of the memory, which tensors with disjoint lifetimes may share; negative if not shared.
+        memory_object: Number of the tensor's memory; tensors with disjoint lifetimes may have the same number. Negative
+            if the tensor has memory of its own.
         weight: Integers and scales of a weight that the model dequantizes; None for other tensors.
         is_exact: True to store float32 as float32 even with `force_fp16`.
         key: Key of a constant in the `.pte`'s named data; empty to derive the key from the content.
@@ -114,7 +115,7 @@ STATES = frozenset({"edgecore.state.default", "edgecore.store.default", "edgecor
 
 
 def has_effect(call: Call) -> bool:
-    """Return True for a call that writes a buffer. It must stay even if no call reads its result."""
+    """Return True for a call that writes a buffer. The call must stay even if no call reads its result."""
     return call.name in STATES and call.name != "edgecore.state.default"
 
 

@@ -1,8 +1,8 @@
 """List operators of executorch 1.5's Vulkan delegate, with their dtypes, and where tensors may be stored.
 
 A memory is a pair of storage and layout. If an entry has one set of memories for all inputs, all inputs of a call must
-be in the same memory of this set. Results with the same set are then in that memory, too. `EXTRA` is for edgecore's
-delegate.
+be in the same memory of this set. Results with the same set are then in that memory, too. `EXTRA` lists the additional
+operators of edgecore's delegate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLAIN = {**dict.fromkeys(_INT8_CHANNELS, C), **dict.fromkeys(_INT8_ROWS, W)}
 """The layout that edgecore's delegate uses for an int8 tensor instead of ExecuTorch's int8 layout."""
 
 WRITTEN = frozenset({W, C, *_PLAIN})
-"""The layouts that we write; edgecore's delegate has no others."""
+"""The layouts that the compiler writes into blobs; edgecore's delegate supports no others."""
 ANY: Memories = frozenset(Memory(*pair) for pair in product((Storage.BUFFER, Storage.TEXTURE_3D), _LAYOUTS))
 TEXTURE = frozenset(memory for memory in ANY if memory.storage == Storage.TEXTURE_3D)
 CONTIGUOUS = frozenset(memory for memory in ANY if memory.layout == W)
@@ -76,7 +76,7 @@ class Entry:
 
 
 UNCHECKED = NUMBER | BOOL | INT8 | {torch.uint8, torch.float64}
-"""Accepts all dtypes. For operators with integer weights or results, the pass that writes them checks the dtypes."""
+"""Accepts all dtypes. For operators with integer weights or results, the pass that writes the call checks them."""
 
 
 def _buffer(layout: Layout) -> Memories:
@@ -358,7 +358,7 @@ def _memories(call: Call, entry: Entry) -> tuple[Memories, Memories | tuple[Memo
 
 
 def _reduction_memories(call: Call) -> Memories:
-    """Return the memories for a reduction with keepdim; if it reduces two inner dims, the third must be packed."""
+    """Return the memories for a reduction; if it reduces two of the three inner dims, the other is packed."""
     (source,) = call.inputs()
     rank = len(source.shape)
     dims = call.args[1] if isinstance(call.args[1], list) else [call.args[1]]

@@ -1,4 +1,4 @@
-"""Define the operators that the delegate supports: a table for the partitioner, the lowering and the README."""
+"""Define the table of operators that the delegate supports, for partitioner, lowering and `docs/operators.md`."""
 
 from __future__ import annotations
 

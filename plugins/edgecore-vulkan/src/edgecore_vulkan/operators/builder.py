@@ -1,4 +1,4 @@
-"""Helpers of the functions in the operator table, which lower a node of the model to operator calls."""
+"""Helpers for the functions in the operator table that lower a node of the model to operator calls."""
 
 from __future__ import annotations
 

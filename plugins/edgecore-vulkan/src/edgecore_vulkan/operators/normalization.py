@@ -1,4 +1,4 @@
-"""Norms and softmax."""
+"""Lower norms and softmax to operator calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling of images."""
+"""Lower pooling of images to operator calls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _average_pool(b: Builder, node: Node) -> TensorValue:
 
 
 def _adaptive_pool(b: Builder, node: Node) -> TensorValue:
-    """Emit a mean over the whole image; for a larger result, an average pooling with windows of equal size."""
+    """Emit a mean if the result has one pixel, otherwise an average pooling with windows of equal size."""
     x, output = b.value(node.args[0]), b.result(node)
     if output.shape[2:] == (1, 1):
         b.call("aten.mean.dim", [x, [-1, -2], True, None], output)

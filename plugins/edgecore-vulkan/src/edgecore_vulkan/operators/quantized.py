@@ -1,4 +1,4 @@
-"""Lower quantize and dequantize nodes to calls, which `passes/quantize.py` fuses with the operators between them."""
+"""Lower quantize and dequantize nodes to calls; `passes/quantize.py` fuses these with the operators between them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _check_all(query: Query) -> str | None:
 
 
 def _name(node: Node) -> str:
-    """Return the name of a node's operator in the registry, which always has an overload, such as ".default"."""
+    """Return the registry's name of a node's operator; the name always ends in an overload, such as ".default"."""
     name = str(node.target)
     return name if name.count(".") == 2 else f"{name}.default"
 

@@ -125,7 +125,7 @@ def _check_stack(query: NodeQuery) -> str | None:
 
 
 def _slice(b: Builder, node: Node) -> TensorValue:
-    """Emit a slice (input, dim, start, end, step); clamp start and end, and replace negative ones if possible."""
+    """Emit a slice (input, dim, start, end, step); if the size is known, resolve negative limits and clamp."""
     args = arguments_by_name(node)
     source: Any = node.args[0]
     dim = args["dim"] % rank(source)

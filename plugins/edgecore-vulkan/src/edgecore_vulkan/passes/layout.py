@@ -91,7 +91,7 @@ class _Assignment:
         return int(memory.storage != storage), int(memory.layout != layout)
 
     def _needed_layout(self, results: list[TensorValue]) -> Layout | None:
-        """Return the layout that the next reader of `results` needs; skip readers that support several layouts."""
+        """Return the layout that the next reader of `results` needs; look past readers that support several layouts."""
         seen, queue = 0, list(results)
         while queue and seen < _MAX_LOOKAHEAD:
             value = queue.pop(0)

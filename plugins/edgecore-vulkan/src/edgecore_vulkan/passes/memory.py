@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgecore_vulkan.graph.calls import STATES, CallGraph, Memory, TensorValue
 
 _APART = STATES | {"et_vk.prepack.default"}
-"""Calls whose results do not share memory."""
+"""Calls whose results do not share memory with other tensors."""
 
 
 def last_uses(graph: CallGraph) -> dict[TensorValue, int]:

@@ -73,7 +73,7 @@ class _Parameters:
         return cls(float(call.args[1]), int(call.args[2]))
 
     def implies(self, low: float | None, high: float | None) -> bool:
-        """Return True if a clamp to [low, high] has no effect (up to rounding), as the int8 range lies within it."""
+        """Return True if the int8 range lies within [low, high] (up to rounding), so a clamp changes nothing."""
         smallest, largest = (-128 - self.zero_point) * self.scale, (127 - self.zero_point) * self.scale
         return (low is None or smallest >= low) and (high is None or largest <= high * (1 + 1e-6))
 
@@ -103,7 +103,7 @@ class _Fusion:
         self.graph.calls = self.calls
 
     def _needed(self) -> set[Call]:
-        """Return the calls whose results are still read: weights of calls that fusion has replaced must not be kept."""
+        """Return the calls whose results are read, without those that only prepared weights of replaced layers."""
         read: set[Any] = set(self.graph.outputs)
         calls: set[Call] = set()
         for call in reversed(self.graph.calls):

@@ -41,8 +41,8 @@ class Model {
 
   const Metadata &metadata() const { return *metadata_; }
 
-  // Makes `session` a new, empty sequence with its own caches. It may outlive the model. Different threads may call
-  // new_session, and use different sessions, at the same time. Errors: as Module::new_session.
+  // Makes `session` a new, empty sequence with its own caches. The session may outlive the model. Different threads may
+  // call new_session, and use different sessions, at the same time. Errors: as Module::new_session.
   Status new_session(Session &session, Error &error);
 
   // Checks that the tokenizer has no more tokens than the model. Errors: INVALID_ARGUMENT.

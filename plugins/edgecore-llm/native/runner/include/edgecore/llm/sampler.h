@@ -15,7 +15,7 @@ struct Sampling {
   double temperature = 0;  // divisor of all logits; 0: choose the token with the largest logit
   int64_t top_k = 0;       // number of largest logits to keep; 0: all
   double top_p = 1;  // keep only the most probable tokens: the fewest whose probabilities sum to at least this value
-  double min_p = 0;  // keep only tokens whose probability is at least this share of the largest one
+  double min_p = 0;  // keep only tokens whose probability is at least this share of the largest probability
   double repetition_penalty = 1;  // divisor of positive logits, and factor of negative logits, of recent tokens
   double presence_penalty = 0;    // number subtracted once from the logit of each recent token
   double frequency_penalty = 0;   // number subtracted from the logit of a recent token for each of its occurrences

@@ -40,9 +40,10 @@ class Session {
   size_t room() const { return metadata_->context - tokens_.size(); }
   const Statistics &statistics() const { return statistics_; }
 
-  // Appends tokens to the sequence, in pieces of Metadata::chunk. Returns the logits [vocabulary] after the last token,
-  // which stay valid until the next call. Errors: INVALID_ARGUMENT (there are no tokens, one is outside of the
-  // vocabulary, or they do not fit into the context; the sequence does not change), and the errors of a run.
+  // Appends tokens to the sequence, by calls of the model with at most Metadata::chunk tokens each. Returns the logits
+  // [vocabulary] after the last token, which stay valid until the next call. Errors: INVALID_ARGUMENT (there are no
+  // tokens, one is outside of the vocabulary, or they do not fit into the context; the sequence does not change), and
+  // the errors of a run.
   Result<Span<const float>> append(Span<const int32_t> tokens, Error &error);
 
   // Appends tokens to the sequence, and sets `logits` to the logits after each of them [tokens, vocabulary]. Errors: as
@@ -63,9 +64,9 @@ class Session {
   // Changes neither sequence nor statistics. Errors: as append.
   Status warm_up(Error &error);
 
-  // Keeps the first `count` tokens of the sequence. Layers with a sliding window cache only few positions older than
-  // the window. If more tokens are removed, the kept ones are recomputed. Errors: INVALID_ARGUMENT (the sequence has
-  // fewer tokens).
+  // Keeps the first `count` tokens of the sequence. Recomputes the kept tokens if a cache has overwritten positions
+  // that they need: layers with a sliding window cache only few positions older than the window (Metadata::rewindable).
+  // Errors: INVALID_ARGUMENT (the sequence has fewer tokens).
   Status rewind(size_t count, Error &error);
 
   // save returns the sequence and its caches as bytes. restore accepts the bytes of any session of the same .pte, also

@@ -29,7 +29,7 @@ class Tokenizer {
   bool adds_bos() const { return adds_bos_; }                       // true if the model's texts begin with bos_id()
   const std::vector<int32_t> &eos_ids() const { return eos_ids_; }  // the tokens that end a text
 
-  // Returns true if encoding puts a space before a text, which decoding removes again.
+  // Returns true if encoding puts a space before a text, and decoding removes this space.
   bool strips_first_space() const { return strips_first_space_; }
 
   // Sets `tokens` to the tokens of a text. Bytes that are not UTF-8 count as U+FFFD. Errors: NOT_SUPPORTED (splitting
