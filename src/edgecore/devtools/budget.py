@@ -177,7 +177,7 @@ def _known(value: Any, file: Path, key: str) -> Any:
 def _operators(
     measured: Mapping[str, Any], operators: Sequence[Operator], limits: Mapping[str, Any], file: Path
 ) -> list[str]:
-    """Check limits on operators: `allowed` ones may run on kernels, `forbidden` ones must not occur."""
+    """Check limits on operators: kernels may compute only `allowed` operators; `forbidden` ones must not occur."""
     broken = []
     if "allowed" in limits:
         for name, count in measured["kernel_operators"].items():
@@ -229,8 +229,8 @@ def _time(
     data: Sequence[Any],
     arguments: Callable[..., Sequence[Any]] | None,
 ) -> list[str]:
-    """Run the file and the reference alternately; return an error if the 95 % interval of the time ratio exceeds the
-    limit.
+    """Run the file and the reference alternately; return an error if even the lower bound of the 95 % interval of the
+    time ratio exceeds `max_ratio`.
     """
     runs, method, threads = limits.get("runs", 50), limits.get("method", "forward"), limits.get("threads")
     times = measured_runs(files, runs, method, (data, data), arguments, threads)

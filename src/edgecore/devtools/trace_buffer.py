@@ -26,7 +26,7 @@ _VERSION = 2
 _NAMED = 0x100  # flag of `kind`: `id` is the hash of an operation's name, not its number
 _OPEN = 0xFFFFFFFF  # value of the field `length` of an event that has not ended
 _U64 = (1 << 64) - 1
-_LONGEST = 2.0**62  # limit of a time in nanoseconds: a wrong clock of a device could cause an overflow
+_LONGEST = 2.0**62  # limit of a time in nanoseconds, so that a wrong clock of a device causes no overflow
 
 
 class _Kind(IntEnum):

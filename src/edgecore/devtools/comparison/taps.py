@@ -143,7 +143,7 @@ def in_order(number: int, call: Call, exported: ExportedProgram) -> Call:
     try:
         ordered = args, reorder_kwargs(kwargs, expected)
         fits = pytree.tree_structure(ordered) == expected
-    except ValueError:  # other names
+    except ValueError:  # the keyword arguments have other names than the model's
         fits = False
     if not fits:
         raise CompileError(f"sample {number} has inputs of another number, names or structure than the model takes")
@@ -282,7 +282,7 @@ def tapped_program(compile_with: Callable[[Tap], Any], tap: Tap, place: Place) -
 
 
 def as_tensor(value: Any) -> torch.Tensor:
-    """Return a result as a tensor; numbers become tensors of no dims, and None an empty tensor."""
+    """Return a result as a tensor; a number becomes a tensor without dims, None an empty tensor."""
     return torch.empty(0) if value is None else torch.as_tensor(value)
 
 

@@ -48,7 +48,7 @@ class Diff(Differences):
 
 @dataclass(slots=True)
 class _Side:
-    """A file to compare."""
+    """One of the two files to compare: its bytes, their number by kind of content, and the parsed program."""
 
     name: str
     raw: bytes
@@ -75,7 +75,7 @@ def diff(
         a: Path of the first `.pte` or `.bpte`.
         b: Path of the second `.pte` or `.bpte`.
         traces: ETDumps of both files; their times are compared.
-        runs: Number of runs of each file on this machine, which alternate; 0 to measure no times.
+        runs: Number of runs of each file on this machine, alternately; 0 measures no times.
         method: The method whose times are compared.
         data: The `.ptd` files of each file. Without them, weights in `.ptd` files are compared by their hashes.
         arguments: Takes a loaded method and the path of its file; returns the inputs for `runs`.
