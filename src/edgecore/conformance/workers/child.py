@@ -14,7 +14,7 @@ from edgecore.processes.worker import Parent
 
 
 def call_once(parent: Parent) -> None:
-    """Receive one request from the parent process, and call its function in this process."""
+    """Receive one request from the parent process, and call the function that the request names in this process."""
     faulthandler.enable()
     _call(parent, next(parent.requests()))
 
