@@ -58,7 +58,7 @@ def load_graph(graph: Graph) -> ExportedProgram:
 
 
 def loaded_values(saved: bytes | None) -> Any:
-    """Return the inputs or outputs of an ETRecord, which are a file of `torch.save`; None for None.
+    """Load the inputs or outputs of an ETRecord from the bytes of a file of `torch.save`; return None for None.
 
     Raises:
         FormatError: torch cannot load them.

@@ -160,7 +160,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _NoOptions(BaseModel):
-    """A backend that a script defines has no options; it takes compile specs instead."""
+    """The options of a backend that a script defines: none, because the backend takes compile specs instead."""
 
 
 class _Compiler:

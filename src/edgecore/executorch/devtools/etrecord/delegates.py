@@ -19,10 +19,10 @@ from edgecore.ir.torch_compat import executorch_call_delegate
 from edgecore.plugin import CompileSpec, NamedBlob, PreprocessResult
 
 Serialize = Callable[[ExportedProgram], Graph]
-"""A function that serializes the program of a partition."""
+"""A function that serializes the program inside a delegate."""
 
 Load = Callable[[Graph], ExportedProgram]
-"""A function that loads such a program."""
+"""A function that loads the program inside a delegate from its serialized form."""
 
 _PARTS = {"original_state_dict": "state_dict", "original_constants": "constants"}
 
@@ -145,7 +145,7 @@ def _text(module: LoweredBackendModule, serialize: Serialize, weights: bool) -> 
     original = serialize(module.original_module)
     program = json.loads(original.program)
     for entry in program["graph_module"]["module_call_graph"]:
-        if entry["signature"]:  # drop the names: a reader that renames inputs could not find them
+        if entry["signature"]:  # drop the names of inputs and outputs: a reader that renames inputs would not find them
             entry["signature"] |= {"inputs": [], "outputs": []}
     content = {
         "backend_id": module.backend_id,
