@@ -76,7 +76,7 @@ class Store:
 
     @contextmanager
     def cleaned(self) -> Iterator[None]:
-        """Remove scratch folders: before the block those of killed sweeps, after it those that this sweep has left."""
+        """Remove scratch folders: those of killed sweeps before the `with` block, those of this sweep after it."""
         self._clean()
         try:
             yield
