@@ -121,7 +121,7 @@ def arena(name: str, steps: int, tensors: Sequence[Tensor], unit: str = "instruc
         name: Name of the arena.
         steps: Number of steps of the program, such as instructions.
         tensors: The tensors in the arena.
-        unit: What a step is.
+        unit: The name of a step, for the axis of the drawing.
     """
     begins: dict[int, list[Tensor]] = {}
     for tensor in tensors:

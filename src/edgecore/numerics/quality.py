@@ -230,7 +230,7 @@ class FloatReference:
         self._evaluator = Evaluator(module, see=self._recorder)
 
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, torch.Tensor]]:
-        """Return the outputs of the original program, and its value for each of `nodes`, by the node's name."""
+        """Return the original program's outputs, and its value for each of `nodes` by the name of the node."""
         self._recorder.values = {}
         with torch.no_grad(), unchanged_buffers(*self._programs):
             leaves = pytree.tree_leaves(self._evaluator.run(*args, *kwargs.values()))
