@@ -51,7 +51,8 @@ def figures_of(pte: PteFile, size: int) -> dict[str, Any]:
     """Return the figures of a program in a file of `size` bytes.
 
     The memory figures are the maximum over all methods. `delegated` is the share of operators that delegates compute,
-    `operators` counts them by kernel or ATen name; both are None if the file does not name its delegates' operators.
+    `operators` maps each kernel or ATen name to a number of operators; both are None if the file does not name its
+    delegates' operators.
     """
     facts = describe(pte)
     names = [method["name"] for method in facts["methods"]]

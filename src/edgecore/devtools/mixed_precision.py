@@ -78,7 +78,7 @@ class Suggestion:
 
     @property
     def recovered(self) -> float:
-        """Share, from 0 to 1, of the score lost by quantization that the suggestion recovers; 1 if nothing was lost."""
+        """Recovered share of the lost score: (score - quantized) / (float - quantized); 1 without a loss."""
         lost = self.float_score - self.quantized_score
         if lost <= 0:
             return 1.0
@@ -278,7 +278,7 @@ def _with_skip(recipe: Recipe, skip: tuple[str, ...]) -> Recipe:
 
 
 def _inside(skip: Iterable[str], modules: Iterable[str]) -> int:
-    """Count those of `modules` that `skip` names, or that lie inside a module that `skip` names."""
+    """Count the `modules` that `skip` names, or that lie inside a module that `skip` names."""
     return sum(any(f"{module}.".startswith(f"{outer}.") for outer in skip) for module in modules)
 
 

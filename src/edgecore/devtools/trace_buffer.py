@@ -237,7 +237,7 @@ def _at(names: list[str], index: int) -> str:
 
 
 class _Block:
-    """A block of the ETDump. It numbers repeated event names, because they must be unique within an instruction."""
+    """A block of the ETDump. Repeated event names get a number, because names must be unique within an instruction."""
 
     def __init__(self, name: str) -> None:
         self.run = RunData(name)

@@ -1,4 +1,4 @@
-"""Run an edge program in PyTorch: from the model's inputs, or each operator on the values that the device computed."""
+"""Run an edge program in PyTorch from the model's inputs, or each operator on inputs that the device computed."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class EagerEdge:
         device = device or {}
 
         def show(node: Node, result: Any) -> Any:
-            """Pass a site's value to `see`; return the device's value in its place, or `result` if it has none."""
+            """Pass a site's value to `see`; return the device's value in its place, or `result` if there is none."""
             site = self._sites.get(node.name)
             if site is None:
                 return result

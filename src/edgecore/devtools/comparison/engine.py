@@ -1,4 +1,4 @@
-"""Run a model on the device and in PyTorch, and compare its values and outputs."""
+"""Run a model on the device and in PyTorch, and compare the inner values and the outputs."""
 
 from __future__ import annotations
 

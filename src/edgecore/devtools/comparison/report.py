@@ -1,4 +1,4 @@
-"""The result of `edgecore.devtools.compare`: shown as a table, a page or JSON; writes operators as test cases."""
+"""The result of `edgecore.devtools.compare`, shown as a table, a page or JSON; it can write operators as test cases."""
 
 from __future__ import annotations
 

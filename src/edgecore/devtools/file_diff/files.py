@@ -161,7 +161,7 @@ def _signatures(a: _Side, b: _Side) -> dict[str, Any]:
             rows = [side[name][kind] for side in (first, second)]
             for index in range(max(map(len, rows))):
                 values = [row[index] if index < len(row) else None for row in rows]
-                named = all(value and value["name"] for value in values)  # other compilers store no names
+                named = all(value and value["name"] for value in values)  # files of other compilers have no names
                 old, new = (value and (f"{value['name']} " if named else "") + signature(value) for value in values)
                 if old != new:
                     changed.append({"method": name, "kind": kind[:-1], "index": index, "a": old, "b": new})

@@ -186,7 +186,7 @@ class ProgramSymbols:
 
 
 class RecordSymbols:
-    """Origins from an ETRecord."""
+    """The origins of events, read from an ETRecord."""
 
     def __init__(self, record: EtRecordFile) -> None:
         self._record = record

@@ -91,7 +91,7 @@ class Run:
 
     @property
     def duration(self) -> int:
-        """Duration of the run; for other blocks, from the first event to the last."""
+        """Duration of the run; for other blocks, the time from the first start of an event to the last end."""
         whole = self.execution
         if whole is not None:
             return whole.duration
