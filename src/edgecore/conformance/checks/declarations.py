@@ -131,7 +131,7 @@ def _error_without_trust(subject: BackendUnderTest, file: bytes, inputs: Inputs)
 
 
 def profile_events(subject: BackendUnderTest) -> str:
-    """Check that the trace of a run contains its delegate calls, and that it leads from operations to nodes of the
+    """Check that the trace of a run contains its delegate calls, and that operations in the trace lead to nodes of the
     model.
 
     Single events may lead to no node, because a blob may have additional operations, such as layout copies. If a

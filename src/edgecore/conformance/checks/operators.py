@@ -37,7 +37,7 @@ from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.ir.dialect.op_sets import DATA_MOVEMENT
 
 OTHER_DTYPES = (torch.float64, torch.int32)
-"""Dtypes that the suite also tries if the backend does not claim them: a call that is delegated must be correct."""
+"""Dtypes that the suite tries even if the backend does not claim them, because each delegated call must be correct."""
 
 HALF = (torch.float16, torch.bfloat16)
 

@@ -185,7 +185,7 @@ def check_page(page: Path, measured: Measured) -> None:
 
 
 def _changes(first: set[Difference], others: set[Difference]) -> set[Difference]:
-    """Return the rows that only `others` has, and the rows that only `first` has, with PyTorch's result as `result`."""
+    """Return the rows that only `others` has; of rows that only `first` has, set `result` to PyTorch's result."""
     keys = {(row.operator, row.dtype, row.reads) for row in first ^ others}
     here = {row for row in others if (row.operator, row.dtype, row.reads) in keys}
     differing = {(row.operator, row.dtype, row.reads) for row in here}
@@ -254,8 +254,8 @@ def _delegated(name: str | None, program: Any, operators: set[str]) -> tuple[lis
 class _Calls(torch.nn.Module):
     """A model that makes many calls, and returns their results.
 
-    If `has_where` is true, it converts booleans to numbers by `where`, since some backends have booleans only inside
-    of a delegate.
+    If `has_where` is true, the model converts booleans to numbers by `where`, since some backends have booleans only
+    inside of a delegate.
     """
 
     def __init__(self, calls: Sequence[Call], has_where: bool) -> None:
