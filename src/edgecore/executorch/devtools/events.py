@@ -16,7 +16,7 @@ MetadataParser = Callable[[list[Any]], list[str] | dict[str, Any]]
 
 
 class TimeScale(Enum):
-    """Unit of times."""
+    """A unit of time, or cycles of a device, whose length is unknown."""
 
     NS = "ns"
     US = "us"
@@ -149,7 +149,7 @@ class Event:
 
 @dataclass(slots=True)
 class EventBlock:
-    """Runs with equal events.
+    """Runs that have equal events, with the times of each event in all these runs.
 
     Attributes:
         name: Name of the block: "Execute", "Default".

@@ -96,7 +96,10 @@ def list_results(graph: dict[str, Any]) -> None:
 def write_delegates(
     graph: dict[str, Any], modules: list[LoweredBackendModule], serialize: Serialize, weights: bool
 ) -> None:
-    """In a serialized graph, write each delegate's module as JSON into its call; with `weights`, add its named data."""
+    """In a serialized graph, write each delegate's module as JSON into the call of the delegate.
+
+    With `weights`, the JSON also contains the named data of the module.
+    """
     by_text = {f"{module.module_name}-{module.backend_id}": module for module in modules}
     for node in all_nodes(graph):
         if node["target"] == "torch.ops.higher_order.executorch_call_delegate":
