@@ -44,10 +44,10 @@ def sweep(
 ) -> SweepResult:
     """Compile, verify, compare and measure each cell of a sweep; needs the extra `edgecore[compile]`.
 
-    A cell is one model, backend, recipe, runtime and number of threads. It runs in processes with limits; if one fails,
-    the cell's row has the reason. First the files are made, `jobs` at a time, then times are measured one after the
-    other. `output` keeps the results: an interrupted sweep continues where it stopped. A cell is computed again only if
-    its model, its options, the packages, or the files that it read have changed.
+    A cell is one model, backend, recipe, runtime and number of threads. A cell runs in processes with limits; if a
+    process fails, the cell's row has the reason. First the files are made, `jobs` at a time, then times are measured
+    one after the other. `output` keeps the results: an interrupted sweep continues where it stopped. A cell is computed
+    again only if its model, its options, the packages, or the files that it read have changed.
 
     Args:
         source: Path of a `sweep.toml`, its content as a mapping, or a plan.

@@ -18,7 +18,7 @@ from edgecore.processes.worker import request_line, worker_command
 from edgecore.sweeps.step import Kind, Step, StepResult
 
 _KEPT_BYTES = 16 << 10
-"""Number of bytes that are kept of a process's stderr: the last ones."""
+"""Number of bytes at the end of a process's stderr that are kept."""
 
 
 class Pool(Protocol):
