@@ -136,9 +136,9 @@ class Device(ABC):
 
     @contextmanager
     def temporary(self) -> Iterator[str]:
-        """Create a folder on the device for the duration of the block, and yield its path.
+        """Create a folder on the device for the duration of the `with` block, and yield the path of the folder.
 
-        If the block raises an error, a failure to remove the folder does not replace it.
+        If the block raises an error, a failure to remove the folder does not replace that error.
         """
         path = f"{self.folder}/run-{uuid.uuid4().hex[:12]}"
         done = self._shell(f"mkdir {shlex.quote(path)}", 60)
@@ -180,7 +180,7 @@ class Device(ABC):
 
 
 class Local(Device):
-    """This machine."""
+    """This machine as a device: commands run in a local shell, and files are copied within the file system."""
 
     def pull(self, remote: str, path: Path) -> None:
         try:

@@ -46,8 +46,8 @@ class Bounded:
 
     Attributes:
         value: The tensor that eager PyTorch computes.
-        error: The bound: float64, in the shape of `value`. For quantized values it bounds the difference of
-            `value - zero_point`. For programs in float16 it is the root mean square error instead.
+        error: The bound: float64, in the shape of `value`. For quantized values it bounds the error of `value -
+            zero_point`. For programs in float16 it is the root mean square error instead.
         step: The scale of a dequantized value, if the scale is constant; otherwise None.
         rounded_from: For quantized values, the `error` before quantization.
     """
