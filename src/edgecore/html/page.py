@@ -50,11 +50,12 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
             - "memory": results of `arena`. "tables": results of `table`.
             - "accuracy": "rows" with "module", "operator", "line", "backend", "local" and "accumulated" (dB; None for
               equal values, -1000 for NaN), "wrong" and "why"; "culprit": index of the first row that is wrong, or None;
-              "own", "whole", "title" and "note": what both figures and the rows are.
-            - "compare": makes a page of two files, "A" and "B": "timed", and "modules", rows like operators whose
-              "members" are indexes of operators. Operators have "a" and "b" (nanoseconds or None), "difference",
-              "interval" and "verdict" as `file_diff.time.difference` returns them. "placement": rows with
-              "kind", "module", "operator", "line", "a", "b" and "members".
+              "own" and "whole": names of "local" and "accumulated"; "title" and "note": the title of the table of rows,
+              and a sentence about the drawing.
+            - "compare": makes a page of two files, "A" and "B". "timed": True if the files have times. "modules": rows
+              like operators, whose "members" are indexes of operators. Operators have "a" and "b" (nanoseconds or
+              None), "difference", "interval" and "verdict" as `file_diff.time.difference` returns them. "placement":
+              rows with "kind", "module", "operator", "line", "a", "b" and "members".
             - "graph": dicts with "id", "operator", "module", "line", "handles", "backend", "partition", "shape" and
               "inputs", the ids of the nodes whose results the node reads.
         scripts: The scripts of the page: `SCRIPTS` for a report, or `SWEEP_SCRIPTS`.

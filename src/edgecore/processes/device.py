@@ -53,7 +53,8 @@ class Device(ABC):
             EdgecoreError: The device cannot be reached, or the folder cannot be written.
         """
         self._progress(f"connecting to {self.name}")
-        place = shlex.quote(folder).replace("$HOME", "'\"$HOME\"'")  # unquoted, so that the shell expands $HOME
+        # Put $HOME in double quotes, in which the shell expands it; single quotes would keep the text.
+        place = shlex.quote(folder).replace("$HOME", "'\"$HOME\"'")
         done = self._shell(f"mkdir -p {place} && cd {place} && pwd && uname -m", 30)
         lines = done.out.splitlines()[-2:]  # skip lines that the user's shell prints first, such as a greeting
         if done.status or len(lines) < 2:
