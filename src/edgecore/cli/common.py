@@ -124,7 +124,8 @@ def debugging() -> bool:
 
 @contextmanager
 def failing_with(status: int) -> Iterator[None]:
-    """Print an error message (with --debug also the traceback) and end the command with `status` if the block fails.
+    """Print an error message (with --debug also the traceback) and end the command with `status` if the `with` block
+    fails.
 
     Commands use this if their status 1 is a result, such as a regression.
     """

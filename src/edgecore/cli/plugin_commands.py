@@ -29,7 +29,7 @@ def add(app: typer.Typer, built_in: int, arguments: Sequence[str]) -> None:
         BackendAmbiguous: Several packages provide the called command.
         BackendBroken: The package's command cannot be imported.
     """
-    del app.registered_commands[built_in:], app.registered_groups[:]  # an earlier call has added the commands
+    del app.registered_commands[built_in:], app.registered_groups[:]  # remove what an earlier call has added
     taken = {command.name for command in app.registered_commands}
     called = next((argument for argument in arguments if not argument.startswith("-")), None)
     if called in taken:

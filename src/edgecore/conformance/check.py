@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Failed(Exception):
-    """A check raises this exception if the backend fails it. The message says what is wrong and where."""
+    """A check raises this exception if the backend fails the check. The message says what is wrong and where."""
 
 
 class Skipped(Exception):
@@ -80,7 +80,8 @@ class BackendUnderTest:
     cannot_run: str = ""
     """Reason that this machine cannot execute the backend's delegates; empty if it can."""
     individually: bool = False
-    """True if this check killed the worker process before. It then tries its inputs singly, which shows the culprit."""
+    """True if this check killed the worker process in an earlier attempt: the check then tries its inputs one by one,
+    so that the error names the culprit."""
     last_input: str = ""
     """The input that the running check tries: the last argument of `trying`."""
     runner: Runner | None = None

@@ -1,4 +1,4 @@
-"""Metrics that score a model or a compiled program, and the check of a score, for `suggest` and `edgecore.search`."""
+"""Functions that score a model or a compiled program, and a check of the score, for `suggest` and `edgecore.search`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from edgecore.numerics.evaluate import copied
 from edgecore.numerics.metrics import measure
 
 Run = Callable[..., Any]
-"""A model or a compiled program as a function: takes the inputs, returns the output or a tuple of outputs."""
+"""A model or a compiled program as a function that takes the inputs and returns the output or a tuple of outputs."""
 Metric = Callable[[Run], float]
-"""A function that scores a `Run`; a higher score is better."""
+"""A function that takes a `Run` and returns its score; a higher score is better."""
 
 FLOAT_SQNR = 40.0
-"""SQNR in dB that a quantized model must reach if the user passes no metric: an error of 1 % of the signal."""
+"""SQNR in dB that a quantized model must reach if the user passes no metric: the error is then 1 % of the signal."""
 
 
 def lowest_sqnr(max_loss: float) -> float:

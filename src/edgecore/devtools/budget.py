@@ -51,7 +51,8 @@ def figures_of(pte: PteFile, size: int) -> dict[str, Any]:
     """Return the figures of a program in a file of `size` bytes.
 
     The memory figures are the maximum over all methods. `delegated` is the share of operators that delegates compute,
-    `operators` counts them by kernel or ATen name; both are None if the file does not name its delegates' operators.
+    `operators` maps each kernel or ATen name to a number of operators; both are None if the file does not name its
+    delegates' operators.
     """
     facts = describe(pte)
     names = [method["name"] for method in facts["methods"]]
@@ -177,7 +178,7 @@ def _known(value: Any, file: Path, key: str) -> Any:
 def _operators(
     measured: Mapping[str, Any], operators: Sequence[Operator], limits: Mapping[str, Any], file: Path
 ) -> list[str]:
-    """Check limits on operators: `allowed` ones may run on kernels, `forbidden` ones must not occur."""
+    """Check limits on operators: kernels may compute only `allowed` operators; `forbidden` ones must not occur."""
     broken = []
     if "allowed" in limits:
         for name, count in measured["kernel_operators"].items():
@@ -229,8 +230,8 @@ def _time(
     data: Sequence[Any],
     arguments: Callable[..., Sequence[Any]] | None,
 ) -> list[str]:
-    """Run the file and the reference alternately; return an error if the 95 % interval of the time ratio exceeds the
-    limit.
+    """Run the file and the reference alternately; return an error if even the lower bound of the 95 % interval of the
+    time ratio exceeds `max_ratio`.
     """
     runs, method, threads = limits.get("runs", 50), limits.get("method", "forward"), limits.get("threads")
     times = measured_runs(files, runs, method, (data, data), arguments, threads)

@@ -119,7 +119,7 @@ def _arguments(indices: list[int], metas: list[ArgumentMeta]) -> Iterator[tuple[
 
 
 def _value(value: EValue, meta: ArgumentMeta | None) -> dict[str, Any]:
-    """Describe an input or output. Without edgecore's metadata it has no name and no minimum sizes."""
+    """Describe an input or output. If the file lacks edgecore's metadata, names and minimum sizes are unknown."""
     tensor = value.val
     name = {"name": meta.name if meta else None}
     if not isinstance(tensor, Tensor):

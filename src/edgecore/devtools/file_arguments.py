@@ -34,7 +34,8 @@ def dump_file(trace: Any, program: Any = None) -> ETDump:
 
     Args:
         trace: The trace.
-        program: The program that ran, as for `program_file`. Firmware records contain no names, so they need it.
+        program: The program that ran, as for `program_file`. It is needed for firmware's records, which contain no
+            names.
 
     Raises:
         FormatError: The trace is of another kind or damaged, or it holds records and `program` is missing.
@@ -55,7 +56,7 @@ def record_file(etrecord: Any) -> EtRecordFile:
     """
     if isinstance(etrecord, EtRecordFile):
         return etrecord
-    if hasattr(etrecord, "content"):  # an `ETRecord`
+    if hasattr(etrecord, "content"):  # an `ETRecord`, the result of `get_etrecord`
         parsed: EtRecordFile = etrecord.content()
         return parsed
     return read_etrecord(etrecord)

@@ -54,7 +54,8 @@ class Suggestion:
         score: The metric, on this machine, of the program compiled with `recipe`.
         reached: True if `score` is at most `max_drop` below `float_score`.
         layers: Number of modules with operators that the original recipe quantizes.
-        in_float: Number of these modules that `recipe` leaves in floating point; a `skip` module can contain several.
+        in_float: Number of these modules that `recipe` leaves in floating point; one name in `recipe.skip` can cover
+            several of them.
         steps: The programs that were tried, in this order.
         sensitivity: Module -> noise power that quantizing it adds, relative to its signal power; the largest first.
         ms: Milliseconds per run of the quantized program and of the suggested program; None if not measured.
@@ -77,7 +78,7 @@ class Suggestion:
 
     @property
     def recovered(self) -> float:
-        """Share, from 0 to 1, of the score lost by quantization that the suggestion recovers; 1 if nothing was lost."""
+        """Recovered share of the lost score: (score - quantized) / (float - quantized); 1 without a loss."""
         lost = self.float_score - self.quantized_score
         if lost <= 0:
             return 1.0
@@ -117,10 +118,11 @@ def suggest(
 
     The search first measures in eager mode how much noise each quantized layer adds to the noise of its inputs, and
     tries the noisiest layers first. Each step compiles the model with one more module in floating point, scores the
-    program on this machine, and measures the noise of the other layers again. A module that does not raise the score
-    is quantized again, but the following steps include it, because two damaged layers may help only together. Once such
-    a group helps, each member is quantized again if the score does not fall. Operators directly in a module with
-    submodules, such as the addition of a residual block, can be left in floating point only with the whole module.
+    program on this machine, and measures the noise of the other layers again. If the score does not rise, the module is
+    quantized again, but the following steps try it together with their own module: two layers may help only if both are
+    in floating point. Once such a group raises the score, each member whose quantization does not lower the score is
+    quantized again. Operators directly in a module with submodules, such as the addition of a residual block, can be
+    left in floating point only with the whole module.
 
     Args:
         model: The float model, in eval mode.
@@ -207,7 +209,7 @@ class _Search:
         suggestion: The result, which the search updates with the best program so far, its score and each step.
         limit: The largest number of layers in floating point.
         on_step: Receives each step when it is done.
-        skip: The modules of the best program so far.
+        skip: The modules that the best program so far leaves in floating point.
     """
 
     build: Callable[[tuple[str, ...]], tuple[Any, float]]
@@ -249,7 +251,7 @@ class _Search:
             work.advance()
 
     def _attempt(self, modules: tuple[str, ...], or_equal: bool = False) -> tuple[bool, Any]:
-        """Compile with these modules in floating point; adopt them if the score is higher (`or_equal`: not lower)."""
+        """Compile with `modules` in floating point; adopt them if the score rises (`or_equal`: does not fall)."""
         suggestion = self.suggestion
         program, score = self.build(modules)
         is_kept = score > suggestion.score or (or_equal and score == suggestion.score)
@@ -276,12 +278,12 @@ def _with_skip(recipe: Recipe, skip: tuple[str, ...]) -> Recipe:
 
 
 def _inside(skip: Iterable[str], modules: Iterable[str]) -> int:
-    """Count the modules that `skip` names, and the modules inside them."""
+    """Count the `modules` that `skip` names, or that lie inside a module that `skip` names."""
     return sum(any(f"{module}.".startswith(f"{outer}.") for outer in skip) for module in modules)
 
 
 def _noise(layers: Iterable[LayerQuality]) -> dict[str, float]:
-    """Map each module to the power of the noise that quantizing it adds, relative to the power of its float result."""
+    """Map each module to the noise power that its quantization adds, relative to its signal power in float."""
     noise: dict[str, float] = {}
     for row in layers:
         if not row.module or row.scheme.startswith("float"):

@@ -1,4 +1,4 @@
-"""The HTML pages of profiles and files, as data for `edgecore.html`."""
+"""The data of the HTML pages of profiles and files, from which `edgecore.html` makes the pages."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def estimate_tables(pte: PteFile, methods: Sequence[str]) -> list[dict[str, Any]
 def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
     """Return the nodes of a method in the order of execution, each with the ids of the nodes whose values it reads.
 
-    If the file names the operators of a delegate, they replace the node of its call.
+    If the file names the operators inside a delegate, rows of these operators replace the row of the delegate call.
     """
     inputs = graph.sources
     partitions = {node.id: number for number, node in enumerate(one for one in graph.nodes if one.kind == "delegate")}
@@ -144,7 +144,7 @@ def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
 
 
 def needs(view: dict[str, Any]) -> str:
-    """Describe the size of an arena, and the tensor that takes most of it at the peak."""
+    """Describe the size of an arena, and its largest tensor at the peak."""
     if not view["owners"]:
         return "0 bytes"
     names, size = view["owners"][0]
@@ -152,7 +152,7 @@ def needs(view: dict[str, Any]) -> str:
 
 
 def memory_views(pte: PteFile, method: str) -> list[dict[str, Any]]:
-    """Return the arenas of a method as the part "memory" of a report by `edgecore.html.page`."""
+    """Return the arenas of a method, as `edgecore.html.page` expects them under the key "memory"."""
     rows = allocations(pte, method)
     steps = max((row.last for row in rows), default=0) + 1
     views = []
@@ -220,7 +220,7 @@ def _operators(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], dict[tuple[An
 
 
 def _known(event: TraceEvent, by: str) -> str:
-    """Return the label of an event; empty for an event without a label, which the page describes itself."""
+    """Return an event's label by "backend", "kernel" or the like; empty if the page has its own text for it."""
     if by == "backend":
         return event.backend or KERNELS
     if by == "kernel":

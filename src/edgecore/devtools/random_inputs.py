@@ -18,7 +18,7 @@ NUMBERS = ("int", "float", "bool")
 
 
 def random_arguments(file: Any, method: str, infos: Sequence[Any]) -> list[Any]:
-    """Make arguments for a method: random tensors, from a fixed seed, so that each run of a command is the same.
+    """Make arguments for a method: random tensors from a fixed seed, so that a repeated command gets equal inputs.
 
     The argument for a number input is the value that the export fixed; other inputs that are not tensors get None.
 

@@ -26,7 +26,7 @@ _VERSION = 2
 _NAMED = 0x100  # flag of `kind`: `id` is the hash of an operation's name, not its number
 _OPEN = 0xFFFFFFFF  # value of the field `length` of an event that has not ended
 _U64 = (1 << 64) - 1
-_LONGEST = 2.0**62  # limit of a time in nanoseconds: a wrong clock of a device could cause an overflow
+_LONGEST = 2.0**62  # limit of a time in nanoseconds, so that a wrong clock of a device causes no overflow
 
 
 class _Kind(IntEnum):
@@ -237,7 +237,7 @@ def _at(names: list[str], index: int) -> str:
 
 
 class _Block:
-    """A block of the ETDump. It numbers repeated event names, because they must be unique within an instruction."""
+    """A block of the ETDump. Repeated event names get a number, because names must be unique within an instruction."""
 
     def __init__(self, name: str) -> None:
         self.run = RunData(name)

@@ -75,7 +75,7 @@ class _Finder(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return an empty module; `exec_module` makes it import each name at its first use."""
+        """Return an empty module; `exec_module` lets the module import each name at the first use of the name."""
         return _Module(spec.name, f"Counterparts in edgecore of the names of {spec.name}.")
 
     def exec_module(self, module: ModuleType) -> None:

@@ -38,7 +38,7 @@ _SCHEMA = (
     "NonConstBufferDevice Null Operator OptionalTensorList Program String SubsegmentOffsets Tensor TensorDataLocation "
     "TensorList TensorShapeDynamism"
 ).split()
-"""The classes of a program's tables."""
+"""Names of the classes that describe the tables of a `.pte`."""
 
 MODULES: Mapping[str, Mapping[str, str]] = {
     "executorch.devtools": {

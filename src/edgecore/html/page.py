@@ -25,7 +25,7 @@ SWEEP_SCRIPTS = ("dom", "tables", "sweep")
 Tensor = tuple[str, str, str, int, int, int, int]
 """Name, module, source line, first byte, bytes, first and last step of a tensor in an arena."""
 Owner = tuple[int, int, list[str]]
-"""First byte, end and tensors of a range of an arena that live tensors occupy."""
+"""First byte, end, and names of the tensors, of a byte range of an arena that live tensors occupy without a gap."""
 
 
 def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPTS) -> str:
@@ -50,11 +50,12 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
             - "memory": results of `arena`. "tables": results of `table`.
             - "accuracy": "rows" with "module", "operator", "line", "backend", "local" and "accumulated" (dB; None for
               equal values, -1000 for NaN), "wrong" and "why"; "culprit": index of the first row that is wrong, or None;
-              "own", "whole", "title" and "note": what both figures and the rows are.
-            - "compare": makes a page of two files, "A" and "B": "timed", and "modules", rows like operators whose
-              "members" are indexes of operators. Operators have "a" and "b" (nanoseconds or None), "difference",
-              "interval" and "verdict" as `file_diff.time.difference` returns them. "placement": rows with
-              "kind", "module", "operator", "line", "a", "b" and "members".
+              "own" and "whole": names of "local" and "accumulated"; "title" and "note": the title of the table of rows,
+              and a sentence about the drawing.
+            - "compare": makes a page of two files, "A" and "B". "timed": True if the files have times. "modules": rows
+              like operators, whose "members" are indexes of operators. Operators have "a" and "b" (nanoseconds or
+              None), "difference", "interval" and "verdict" as `file_diff.time.difference` returns them. "placement":
+              rows with "kind", "module", "operator", "line", "a", "b" and "members".
             - "graph": dicts with "id", "operator", "module", "line", "handles", "backend", "partition", "shape" and
               "inputs", the ids of the nodes whose results the node reads.
         scripts: The scripts of the page: `SCRIPTS` for a report, or `SWEEP_SCRIPTS`.
@@ -86,7 +87,7 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
 
 
 def frame(text: str) -> str:
-    """Return markup that shows a page in a notebook: a frame, whose style and script do not touch the notebook's."""
+    """Return markup of a frame that shows a page in a notebook and keeps its style and script out of the notebook."""
     return f'<iframe srcdoc="{escape(text)}" title="report" style="width: 100%; height: 480px; border: 0"></iframe>'
 
 
@@ -102,8 +103,8 @@ def table(
 
     Args:
         title: Name of the rows.
-        columns: Names of the columns. A column whose name begins with "#" (which is not shown) has numbers, one whose
-            name begins with "@" names of backends, which have their colours; "=" keeps a column's texts in one line.
+        columns: Names of the columns. A first character "#", "@" or "=" is not shown: "#" marks a column of numbers,
+            "@" of names of backends, which have the backends' colours, and "=" of texts that stay in one line.
         rows: Texts and numbers of each row.
         note: A sentence under the title.
         marked: Indexes of the rows to highlight.
@@ -121,7 +122,7 @@ def arena(name: str, steps: int, tensors: Sequence[Tensor], unit: str = "instruc
         name: Name of the arena.
         steps: Number of steps of the program, such as instructions.
         tensors: The tensors in the arena.
-        unit: What a step is.
+        unit: The name of a step, for the axis of the drawing.
     """
     begins: dict[int, list[Tensor]] = {}
     for tensor in tensors:
@@ -160,7 +161,7 @@ def _owners(live: Sequence[Tensor]) -> list[Owner]:
 
 
 def _packed(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Store rows with equal keys as one list of keys, and a list of values for each row: half the size of dicts."""
+    """Store rows with equal keys as one list of keys and a list of values per row, in half the size of dicts."""
     keys = list(rows[0])
     return {"keys": keys, "rows": [[row[key] for key in keys] for row in rows]}
 

@@ -20,7 +20,7 @@ def ratio_in_decibels(signal: float, noise: float) -> float:
 
 def decibels(value: float) -> str:
     """Format an SQNR: `exact` without noise, otherwise a number with one digit after the point."""
-    return "exact" if value == math.inf else f"{round(value, 1) + 0.0:.1f} dB"  # 0.0 instead of -0.0
+    return "exact" if value == math.inf else f"{round(value, 1) + 0.0:.1f} dB"  # adding 0.0 turns -0.0 into 0.0
 
 
 def finite_decibels(value: float) -> float | None:

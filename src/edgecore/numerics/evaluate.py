@@ -13,10 +13,10 @@ from edgecore.ir.delegate import call_delegate
 from edgecore.ir.program.copying import module_to_run
 
 See = Callable[[Node, Any], Any]
-"""A callback: receives a node and its result; returns the value that later nodes read."""
+"""A callback that receives a node and its result, and returns the value that later nodes read."""
 
 Compute = Callable[[Node, tuple[Any, ...], dict[str, Any]], Any]
-"""A callback: receives the call of an operator and its arguments; returns the result."""
+"""A callback that receives the call of an operator and the arguments, and returns the result."""
 
 
 class Evaluator(Interpreter):

@@ -33,7 +33,7 @@ STATE_CALLS = 3
 """A program with state is compared over this many consecutive calls."""
 
 MIN_LAYER_SQNR = 3.0
-"""Compiling warns about a layer with a lower SQNR (in dB) whose inputs have a higher one: its signal is nearly lost."""
+"""Compiling warns about a layer whose result has a lower SQNR (in dB) than this while its inputs have a higher one."""
 
 _LISTED = 3
 """Number of layers that the warning names."""
@@ -191,7 +191,7 @@ def calls_of(program: ExportedProgram) -> int:
 
 
 def _call(function: Callable[..., Any], inputs: Inputs) -> Any:
-    """Call a function with copies of the inputs, because it may write them."""
+    """Call a function with copies of the inputs, because the function may write to its inputs."""
     args, kwargs = pytree.tree_map(copied, inputs)
     return function(*args, **kwargs)
 
@@ -230,7 +230,7 @@ class FloatReference:
         self._evaluator = Evaluator(module, see=self._recorder)
 
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, torch.Tensor]]:
-        """Return the outputs of the original program, and its value for each of `nodes`, by the node's name."""
+        """Return the original program's outputs, and its value for each of `nodes` by the name of the node."""
         self._recorder.values = {}
         with torch.no_grad(), unchanged_buffers(*self._programs):
             leaves = pytree.tree_leaves(self._evaluator.run(*args, *kwargs.values()))
@@ -240,7 +240,7 @@ class FloatReference:
 
 
 class _Recorder:
-    """Records the float results of nodes by name. Copies them, because a later in-place node may overwrite them."""
+    """Records copies of nodes' float results by node name, because a later in-place node may change a result."""
 
     def __init__(self, names: Collection[str]) -> None:
         self.names = set(names)

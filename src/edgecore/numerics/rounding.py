@@ -63,7 +63,7 @@ def rounds(program: ExportedProgram) -> bool:
 
 
 def output_steps(program: ExportedProgram) -> list[float | None]:
-    """Return for each output its quantization scale; None if it is not quantized, or has several scales."""
+    """Return for each output its quantization scale; None if the output is not quantized or has several scales."""
     output: Any = program.graph.output_node().args[0]
     count = sum(map(is_result, program.graph_signature.output_specs))
     nodes = output[len(output) - count :]

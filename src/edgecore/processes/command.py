@@ -62,14 +62,14 @@ def run_command(
     """Run a command until it ends, and return its outcome.
 
     All processes of the command's session are killed when it ends, at a limit, and at an exception such as Ctrl-C.
-    Otherwise an emulator, for example, would go on running and keep its folder in use.
+    Without this, an emulator, for example, would go on running and keep its folder in use.
 
     Args:
         command: The command and its arguments.
         seconds: Time limit.
         memory_mb: Limit in MiB for the resident memory of the command and its children together.
         stop: Event that cancels the command.
-        stdin: The parts of its input, which another thread writes; by default no input.
+        stdin: The parts of the command's input, which another thread writes; by default no input.
         stdout: File that receives its stdout; `Ended.out` is then empty.
         err_bytes: Number of bytes at the end of stderr to keep; by default all.
         folder: Its working directory; by default the directory of this process.

@@ -53,7 +53,8 @@ class Device(ABC):
             EdgecoreError: The device cannot be reached, or the folder cannot be written.
         """
         self._progress(f"connecting to {self.name}")
-        place = shlex.quote(folder).replace("$HOME", "'\"$HOME\"'")  # unquoted, so that the shell expands $HOME
+        # Put $HOME in double quotes, in which the shell expands it; single quotes would keep the text.
+        place = shlex.quote(folder).replace("$HOME", "'\"$HOME\"'")
         done = self._shell(f"mkdir -p {place} && cd {place} && pwd && uname -m", 30)
         lines = done.out.splitlines()[-2:]  # skip lines that the user's shell prints first, such as a greeting
         if done.status or len(lines) < 2:
@@ -136,9 +137,9 @@ class Device(ABC):
 
     @contextmanager
     def temporary(self) -> Iterator[str]:
-        """Create a folder on the device for the duration of the block, and yield its path.
+        """Create a folder on the device for the duration of the `with` block, and yield the path of the folder.
 
-        If the block raises an error, a failure to remove the folder does not replace it.
+        If the block raises an error, a failure to remove the folder does not replace that error.
         """
         path = f"{self.folder}/run-{uuid.uuid4().hex[:12]}"
         done = self._shell(f"mkdir {shlex.quote(path)}", 60)
@@ -180,7 +181,7 @@ class Device(ABC):
 
 
 class Local(Device):
-    """This machine."""
+    """This machine as a device: commands run in a local shell, and files are copied within the file system."""
 
     def pull(self, remote: str, path: Path) -> None:
         try:

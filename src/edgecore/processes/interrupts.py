@@ -39,9 +39,9 @@ _state = _State()
 
 
 def raise_at_signals() -> None:
-    """Raise `Interrupted` in the main thread at each signal that would end this process, unless it is ignored.
+    """Raise `Interrupted` in the main thread at each signal that would end this process. Call this in the main thread.
 
-    `nohup`, for example, starts a process that ignores SIGHUP. Call this in the main thread.
+    A signal that the process ignores stays ignored, such as SIGHUP in a process that `nohup` started.
     """
     for name in _SIGNALS:
         number = getattr(signal, name, None)

@@ -1,7 +1,7 @@
 """A Python process that answers requests. Its parent survives if it crashes or hangs.
 
-Requests and answers are lines of JSON on the stdin and stdout with which the worker starts. It then redirects stdin to
-/dev/null and stdout to stderr, so that output of a library cannot be taken for an answer.
+Requests and answers are lines of JSON on the stdin and stdout with which the worker starts. The worker then redirects
+stdin to /dev/null and stdout to stderr, so that output of a library cannot be taken for an answer.
 """
 
 from __future__ import annotations

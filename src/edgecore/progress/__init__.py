@@ -22,7 +22,7 @@ class Task:
     """A part of the work, which may have tasks inside.
 
     Attributes:
-        title: What is done, such as "calibrating".
+        title: Name of the work, such as "calibrating".
         total: Number of steps; None if it is unknown.
         done: Number of steps that are done.
         detail: The present step, such as the name of a pass; may be empty.
@@ -118,7 +118,7 @@ def task(title: str, total: int | None = None) -> Iterator[Task]:
     """Report a task that lasts as long as the block.
 
     Args:
-        title: What is done.
+        title: Name of the work, such as "calibrating".
         total: Number of steps; None if it is unknown.
     """
     begun = Task(title, total, listener=_listener.get())
@@ -134,7 +134,7 @@ def track(items: Iterable[Item], title: str, total: int | None = None) -> Iterat
 
     Args:
         items: The items.
-        title: What is done.
+        title: Name of the work, such as "calibrating".
         total: Number of items; by default `len(items)`, if `items` has a length.
     """
     if total is None and isinstance(items, Sized):

@@ -302,7 +302,8 @@ def load(
     method are raised then.
 
     Only the packages of the needed backends are imported in this process. If such an import hangs, this call hangs:
-    `edgecore doctor` finds the package, and with EDGECORE_BACKENDS_DENY it raises an error instead of importing it.
+    `edgecore doctor` finds the package, and if EDGECORE_BACKENDS_DENY names the package, this call raises an error
+    instead.
 
     Args:
         path: The file: a path (by default it is memory-mapped, and must not be truncated while the program is in use),

@@ -26,11 +26,11 @@ class FileBackends:
             self.id_of(name)
 
     def id_of(self, name: str) -> str:
-        """Return the id of a backend that the file needs, given its name or id.
+        """Return the id of a backend that the file needs, given the backend's name or id.
 
         Raises:
-            BackendError: No backend of the file has this name or id, or the package of one of them is missing or
-                broken.
+            BackendError: The file needs no backend with this name or id, or the package of a backend that the file
+                needs is missing or broken.
         """
         if name in self._ids:
             return name

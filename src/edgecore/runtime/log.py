@@ -11,7 +11,7 @@ import os
 
 logger = logging.getLogger("edgecore")
 
-# Python's levels and EDGECORE_LOG's names; the index is a level of the native interface (edgecore/abi.h).
+# Python's levels, and the names that EDGECORE_LOG takes; the index in both is the native level (edgecore/abi.h).
 _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
 _NAMES = ("debug", "info", "warning", "error", "off")
 

@@ -43,8 +43,8 @@ class Trace:
     def start(self, level: str = "operators") -> None:
         """Record the runs from now on, in addition to those recorded so far.
 
-        Operations inside delegates are recorded only if the file was loaded with `trace=True` or `trace="threads"`:
-        otherwise its delegates were built without measuring them.
+        Operations inside delegates are recorded only if the file was loaded with `trace="operators"` (or True) or
+        `trace="threads"`, because delegates are built with or without measurements when a file is loaded.
 
         Args:
             level: "calls": one event for each run. "operators": also each instruction, and each operation inside a

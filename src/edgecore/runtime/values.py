@@ -47,7 +47,7 @@ def take_values(program: NativeProgram, method: int, name: str) -> list[Operatio
 
 
 def _operations(metadata: bytes | None, method: str) -> dict[tuple[int, str | int], DelegateOperation]:
-    """Map (index of the delegate, name of the operation, or its id if it has no name) to each operation of a method."""
+    """Return the operations of a method by (index of the delegate, name of the operation, or its id without a name)."""
     meta = unpack(Meta, metadata, META_IDENTIFIER) if metadata else Meta()
     return {
         (index, operation.name or operation.id): operation

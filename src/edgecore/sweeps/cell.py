@@ -165,7 +165,7 @@ def _backends(build: Build) -> list[Backend]:
 
 
 def _judge(judge: Callable[..., float], model: Any, program: Any) -> tuple[float, float]:
-    """Return two accuracies: that the program has on this machine, and that the model has in PyTorch."""
+    """Return two accuracies: of the program on this machine, and of the model in PyTorch."""
     import edgecore
     from edgecore.devtools.accuracy import eager, on_device
 

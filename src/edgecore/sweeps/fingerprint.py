@@ -43,7 +43,7 @@ def versions(backend: str, sources: Iterable[str]) -> list[str]:
 
     Args:
         backend: Name of the backend; its package and all its requirements are included. "kernels" for none.
-        sources: The models, which may come from a library.
+        sources: The sources of the models; a source such as `timm:NAME` adds the package of the library.
     """
     libraries = [source.partition(":")[0] for source in sources]
     names = [*_ALWAYS, *(library for library in _LIBRARIES if library in libraries)]

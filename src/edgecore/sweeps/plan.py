@@ -38,9 +38,9 @@ class Build:
         calibration: Folder or function of samples.
         accuracy: Function that judges a program.
         backend_name: Name of the backend's package; `kernels` for none.
-        backend_options: Its options.
+        backend_options: Options of the backend.
         recipe_name: Name of the recipe; `float` for none.
-        recipe_options: Its parameters.
+        recipe_options: Parameters of the recipe.
         max_loss: The largest acceptable loss of accuracy; if the recipe loses more, modules stay in floating point.
             None: apply the recipe as it is.
         key: Digest of the other fields and of the installed packages.
@@ -92,7 +92,7 @@ class SweepPlan:
     limits: Limits = field(default_factory=Limits)
 
     def estimate(self, history: Iterable[CellResult], jobs: int = 1) -> tuple[float, int]:
-        """Estimate the seconds that the cells will take. Return them, and the number of cells without an estimate.
+        """Return the estimated seconds that the cells will take, and the number of cells without an estimate.
 
         A cell's estimate is its time in an earlier sweep; without one, the median of its model's cells, or else of all
         cells.

@@ -44,10 +44,10 @@ def sweep(
 ) -> SweepResult:
     """Compile, verify, compare and measure each cell of a sweep; needs the extra `edgecore[compile]`.
 
-    A cell is one model, backend, recipe, runtime and number of threads. It runs in processes with limits; if one fails,
-    the cell's row has the reason. First the files are made, `jobs` at a time, then times are measured one after the
-    other. `output` keeps the results: an interrupted sweep continues where it stopped. A cell is computed again only if
-    its model, its options, the packages, or the files that it read have changed.
+    A cell is one model, backend, recipe, runtime and number of threads. A cell runs in processes with limits; if a
+    process fails, the cell's row has the reason. First the files are made, `jobs` at a time, then times are measured
+    one after the other. `output` keeps the results: an interrupted sweep continues where it stopped. A cell is computed
+    again only if its model, its options, the packages, or the files that it read have changed.
 
     Args:
         source: Path of a `sweep.toml`, its content as a mapping, or a plan.
@@ -88,7 +88,7 @@ def _sweep(
 ) -> SweepResult:
     folder = store.folder.parent
     session = _Session(store, pool, listener)
-    # Only sweeps with times need a machine to measure on.
+    # Ask for the processor only if times are measured, because a Ray cluster without nodes that measure has none.
     processor = pool.processor if any(cell.runs for cell in plan.cells) else ""
     steps_of = {cell: (build_step(cell, plan.limits), time_step(cell, plan.limits, processor)) for cell in plan.cells}
     missing = session.find([build for build, _ in steps_of.values()], fresh, retry)
@@ -108,7 +108,8 @@ def _sweep(
         seconds, unknown = SweepPlan(unbuilt, plan.limits).estimate([*history, *map(row, built)], pool.width("build"))
         listener.planned(plan, len(built) - missing_times, seconds, unknown)
     session.run(missing, len(times) - len(known_times))
-    # Measure no files that could not be made, and none for other devices: their compiler estimates cycles instead.
+    # Measure only files that were compiled and run here. For a file for another device, the compiler estimates cycles
+    # instead.
     unmeasured = [time for time in times if time not in session.results]
     session.run([time for time in unmeasured if _is_measurable(session.results[times[time]])], 0)
     done = SweepResult(list(map(row, plan.cells)), folder)

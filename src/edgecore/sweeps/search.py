@@ -1,6 +1,6 @@
 """`edgecore.search`: find the best recipe for a model and a target by sweeps over recipes.
 
-The first sweep tries all recipes of the backend. The second one tries mixed recipes, which leave some modules in
+The first sweep tries all recipes of the backend. The second sweep tries mixed recipes, which leave some modules in
 floating point.
 """
 

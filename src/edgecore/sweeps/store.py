@@ -28,7 +28,7 @@ class Store:
         return self.folder / build.key
 
     def find(self, step: Step) -> StepResult | None:
-        """Return the stored result of a step; None if it is missing, its inputs changed, or its limit was raised."""
+        """Return the stored result of a step; None if it is missing or its inputs or exceeded limit have changed."""
         result = self.read(step)
         if result is None:
             return None
@@ -76,7 +76,7 @@ class Store:
 
     @contextmanager
     def cleaned(self) -> Iterator[None]:
-        """Remove scratch folders: before the block those of killed sweeps, after it those that this sweep has left."""
+        """Remove scratch folders of killed sweeps before the `with` block, and of this sweep after it."""
         self._clean()
         try:
             yield

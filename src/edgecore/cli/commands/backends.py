@@ -152,7 +152,7 @@ def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
         print(f"{info.name} ({info.backend_id}): {info.summary}")
         load_rows = [(row["name"], row["type"], row["help"]) for row in load_options]
         for titles, rows in (tables[0], (documentation.LOAD_OPTION_TITLES, load_rows), tables[1]):
-            table = Table(Column(titles[0], no_wrap=True), *titles[1:])  # names to copy stay whole
+            table = Table(Column(titles[0], no_wrap=True), *titles[1:])  # do not wrap names, which users copy
             for row in rows:
                 table.add_row(*map(printable, row))
             stdout.print(table, markup=False) if rows else print(f"the backend declares no {titles[0]}s")

@@ -68,9 +68,10 @@ def threads(subject: BackendUnderTest) -> str:
 
 
 def memory(subject: BackendUnderTest) -> str:
-    """Run a network, and report how many bytes its delegates declare and allocate.
+    """Run a network, and report how many bytes its delegates declare and how many they allocate.
 
-    The two numbers need no comparison: the runtime raises an error if a delegate allocates more than it declared.
+    The check does not compare the two numbers: the runtime raises an error if a delegate allocates more than it
+    declared.
     """
     name, _, _, program = delegated(subject)
     meta = fmt.get_meta(program.pte)
@@ -130,10 +131,11 @@ def _error_without_trust(subject: BackendUnderTest, file: bytes, inputs: Inputs)
 
 
 def profile_events(subject: BackendUnderTest) -> str:
-    """Check that the trace of a run contains the calls of its delegates, and that the metadata explains their events.
+    """Check that the trace of a run contains its delegate calls, and that operations in the trace lead to nodes of the
+    model.
 
-    An event need not belong to a node of the model, because edgecore adds operations such as layout copies to a blob,
-    and a backend may report a whole delegate as one operation.
+    Single events may lead to no node, because a blob may have additional operations, such as layout copies. If a
+    backend reports a whole delegate as one operation, no event needs to lead to a node.
     """
     name, _, inputs, program = delegated(subject)
     model = load(subject, program, trace=True)

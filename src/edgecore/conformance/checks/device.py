@@ -31,7 +31,8 @@ from edgecore.conformance.workers.process import call, results
 Emit = Callable[[str, Any], None]
 
 NEEDED = ("buffer_create", "buffer_destroy", "buffer_map", "buffer_unmap")
-"""The functions that a backend's library must have, or else the runtime keeps all tensors in host memory."""
+"""The functions that a backend's library must have so that tensors can stay in device memory; without any of them, the
+runtime keeps all tensors in host memory."""
 
 SIZES = (2, 6, 1, 6, 3)
 MAX_COPIES = 5
@@ -64,7 +65,7 @@ IN_PROCESS = {
     "sessions at once": "edgecore-run makes one call at a time",
     "copies": "the check counts calls of functions of the library in its process",
 }
-"""The reason that a check cannot use the program edgecore-run in place of the runtime in this process, by its name."""
+"""Name of a check -> the reason that the check needs the runtime in this process and cannot use edgecore-run."""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:

@@ -37,7 +37,7 @@ from edgecore.ir.dialect.dtypes import dtype_name
 from edgecore.ir.dialect.op_sets import DATA_MOVEMENT
 
 OTHER_DTYPES = (torch.float64, torch.int32)
-"""Dtypes that the suite also tries if the backend does not claim them: a call that is delegated must be correct."""
+"""Dtypes that the suite tries even if the backend does not claim them, because each delegated call must be correct."""
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -69,7 +69,7 @@ class _Operator:
         by_dtype = {dtype: samples_of(self.operator, dtype, subject.quick) for dtype in claimed}
         if subject.tolerance is not None:  # round inputs here: else the backend rounds them, and x < y may differ
             round_inputs(by_dtype.get(torch.float32, ()))
-        if subject.quick:  # one sample for each 16-bit dtype: most backends run the code for float32
+        if subject.quick:  # one sample for each 16-bit dtype: most backends use float32's code for them
             by_dtype |= {dtype: by_dtype[dtype][:1] for dtype in claimed[1:] if dtype in HALF}
         samples = [sample for of_dtype in by_dtype.values() for sample in of_dtype]
         if not samples:
@@ -265,7 +265,7 @@ _ONE = torch.ones(1)
 
 
 class _Calls(torch.nn.Module):
-    """A model that calls an operator once for each sample. Its inputs are all tensors, sample by sample."""
+    """A model that calls an operator once for each sample. Its inputs are the tensors of all samples in order."""
 
     def __init__(self, operator: str, samples: Sequence[Sample], companion: str, inside: bool) -> None:
         super().__init__()

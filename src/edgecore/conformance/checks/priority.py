@@ -23,7 +23,8 @@ FOREIGN = (
     "aten.expm1.default",
     "aten.nan_to_num.default",
 )
-"""Operators for a test model, which calls the first one that the backend does not claim between two partitions."""
+"""Candidates for the operator between the two partitions of the test model; the first that the backend does not claim
+is used."""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:

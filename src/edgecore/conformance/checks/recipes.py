@@ -224,8 +224,8 @@ class _Case:
 def on_steps(program: ExportedProgram, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Round each input that the program quantizes with a constant scale to the nearest multiple (step) of the scale.
 
-    A backend that reads inputs in a lower precision may otherwise round a number between two steps to the other step. A
-    difference of one step in an input then changes results by several steps.
+    Without this, a backend that reads inputs in a lower precision may round a number between two steps to the other
+    step. A difference of one step in an input then changes results by several steps.
     """
     nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
 
@@ -304,7 +304,8 @@ class _Recipe:
         return _Case(file, program, example, rows, self.steps, is_rounded=subject.tolerance is not None)
 
     def _compare(self, subject: BackendUnderTest, case: _Case, name: str, environment: Mapping[str, str]) -> float:
-        """Run a program with its test data; return the maximum of error / bound. Raise `Failed` if it is above 1.
+        """Run a program with its test data; return the maximum of error / bound; raise `Failed` if the maximum is above
+        1.
 
         A backend may choose dynamic scales for each row or for the whole tensor; either result passes.
         """

@@ -37,7 +37,7 @@ IN_PROCESS = {
     "failed run": "the check replaces a function of the library in its process",
     "pending executions": "edgecore-run waits for each call",
 }
-"""The reason that a check cannot use the program edgecore-run in place of the runtime in this process, by its name."""
+"""Name of a check -> the reason that the check needs the runtime in this process and cannot use edgecore-run."""
 
 INITIAL = (
     "instance_create must give a buffer that the set does not have yet its initial values, and must not change a "
@@ -196,7 +196,8 @@ def damaged_states(subject: BackendUnderTest) -> str:
 def failed_run(subject: BackendUnderTest) -> str:
     """Check that a failed run makes the state unusable, and that a reset or an import makes it usable again.
 
-    In a child process the suite replaces the library's `execute` by a function that calls it and then reports failure.
+    In a child process the suite replaces the library's `execute` by a function that calls the original `execute` and
+    then reports a failure.
     """
     for name, model, program in _claimed(subject):
         subject.trying(f"{name}, a run that fails")
@@ -219,7 +220,7 @@ def failed_run(subject: BackendUnderTest) -> str:
 def fail_runs(
     emit: Emit, program: str, options: Any, calls: list[Any], inputs: str, library: str, results: str
 ) -> None:
-    """Run, fail, reset, run, fail, import, run. Write the results to a file, and emit failures without an error."""
+    """Run, fail, reset, run, fail, import, run. Write the results to a file, and emit calls that wrongly succeed."""
     from edgecore.conformance.workers.table_patches import fail_executions
 
     emit("input", "executions that fail")

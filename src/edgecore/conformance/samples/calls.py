@@ -21,7 +21,7 @@ from edgecore.ir.torch_compat import OpOverload, schema_of
 Shape = tuple[int, ...]
 
 SHAPES: tuple[Shape, ...] = ((3, 5, 7), (1,), (0, 3), (), (2, 3, 1, 5), (257, 129), (1, 8, 33, 31))
-"""Shapes of inputs: odd sizes, one element, no elements, rank 0, a size of 1, large, an image. Quick runs use three."""
+"""Input shapes: odd sizes, one element, no elements, rank 0, size 1, large, an image. Quick runs use the first 3."""
 
 BROADCASTS: tuple[tuple[Shape, Shape], ...] = (
     ((3, 5, 7), (3, 5, 7)),

@@ -34,8 +34,8 @@ class StateModel:
     """A model with mutable buffers.
 
     Attributes:
-        make: Function that makes the methods `one` and `two`, modules that share their buffers. It adds its argument to
-            the initial values of the buffers.
+        make: Function that makes the methods `one` and `two`, modules that share their buffers. The function adds its
+            argument to the initial values of the buffers.
         inputs: Returns the inputs of a call by method name and step number.
     """
 

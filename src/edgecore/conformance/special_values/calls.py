@@ -240,7 +240,7 @@ def _choices(operator: str, dtype: torch.dtype) -> Iterator[Call]:
 
 
 def _rows(n: int, dtype: torch.dtype) -> tuple[list[Label], torch.Tensor]:
-    """Return 20 labels (names of special elements), and rows [20, n] with NaN, inf and so on in some or all places."""
+    """Return 20 labels and the rows [20, n] that they name, with NaN, inf and so on at one, two or all places."""
     numbers = [(0.5, -0.75, 2.0, 1.25, -1.5)[index % 5] for index in range(n)]
     labels: list[Label] = []
     rows: list[list[float]] = []

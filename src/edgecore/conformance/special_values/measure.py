@@ -185,7 +185,7 @@ def check_page(page: Path, measured: Measured) -> None:
 
 
 def _changes(first: set[Difference], others: set[Difference]) -> set[Difference]:
-    """Return the rows that only `others` has, and the rows that only `first` has, with PyTorch's result as `result`."""
+    """Return the rows that only `others` has; of rows that only `first` has, set `result` to PyTorch's result."""
     keys = {(row.operator, row.dtype, row.reads) for row in first ^ others}
     here = {row for row in others if (row.operator, row.dtype, row.reads) in keys}
     differing = {(row.operator, row.dtype, row.reads) for row in here}
@@ -216,9 +216,10 @@ def _runs(case: Call) -> bool:
 
 
 def _references(case: Call) -> list[torch.Tensor]:
-    """Return two results of eager PyTorch, computed in the dtype of the inputs and in float64; each counts as right.
+    """Return two results of eager PyTorch, one computed in the dtype of the inputs, one in float64; a backend may match
+    either.
 
-    They may differ: PyTorch 2.14 computes `gelu(inf)` in float32 as NaN in full vectors, and as inf in the elements
+    The two may differ: PyTorch 2.14 computes `gelu(inf)` in float32 as NaN in full vectors, and as inf in the elements
     after the last full vector.
     """
     want = case.function(*case.inputs)
@@ -232,7 +233,7 @@ def _references(case: Call) -> list[torch.Tensor]:
 def _delegated(name: str | None, program: Any, operators: set[str]) -> tuple[list[str], list[str]]:
     """Return two lists: the operators with a call that runs in the backend, and the operators without one.
 
-    Operators that edgecore replaces by others are in neither list.
+    Operators that lowering replaces by other operators are in neither list.
 
     Raises:
         Failed: No operator runs in the backend, or the backend fails to compile a partition.
@@ -253,8 +254,8 @@ def _delegated(name: str | None, program: Any, operators: set[str]) -> tuple[lis
 class _Calls(torch.nn.Module):
     """A model that makes many calls, and returns their results.
 
-    If `has_where` is true, it converts booleans to numbers by `where`, since some backends have booleans only inside
-    of a delegate.
+    If `has_where` is true, the model converts booleans to numbers by `where`, since some backends have booleans only
+    inside of a delegate.
     """
 
     def __init__(self, calls: Sequence[Call], has_where: bool) -> None:
@@ -288,7 +289,7 @@ def _run(
     kernels: str,
     environment: Mapping[str, str],
 ) -> list[torch.Tensor] | str:
-    """Run a program in a child process; return its results, or the error if it does not load in this environment.
+    """Run a program in a child process; return its results, or the error message if it does not load.
 
     Raises:
         Failed: The program does not load with the default kernels, or the process died.

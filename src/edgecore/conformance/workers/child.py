@@ -14,7 +14,7 @@ from edgecore.processes.worker import Parent
 
 
 def call_once(parent: Parent) -> None:
-    """Receive one request from the parent process, and call its function in this process."""
+    """Receive one request from the parent process, and call the function that the request names in this process."""
     faulthandler.enable()
     _call(parent, next(parent.requests()))
 
@@ -22,8 +22,9 @@ def call_once(parent: Parent) -> None:
 def call_in_forks(parent: Parent) -> None:
     """Serve each request in a fork of this process, and send `ended` with the fork's exit status.
 
-    Importing torch and the compiler takes seconds. This process has imported them, so a fork that replaces a crashed
-    fork need not. It computes nothing, so it has no threads when it forks, and it never imports the backend's package.
+    Importing torch and the compiler takes seconds. This process has imported them, so a new fork after a crash is ready
+    at once. This process computes nothing, so it has no threads when it forks, and it never imports the backend's
+    package.
     """
     faulthandler.enable()
     with contextlib.suppress(ImportError):

@@ -31,7 +31,7 @@ CALLS_BETWEEN_EVENTS = 50
 def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], rounds: int, calls: int) -> None:
     """Load, run and destroy a program in six steps. A step has `rounds` rounds, a round has `calls` calls.
 
-    The result of each step: bytes of heap, bytes of address space, number of file descriptors, number of threads.
+    The function emits for each step: bytes of heap, bytes of address space, number of file descriptors and of threads.
 
     The heap is the sum of all blocks that glibc's malloc has allocated (mallinfo2); 0 with other C libraries. Unlike
     resident memory, the sum is exact to the byte with the environment variable in `EXACT_HEAP`. The address space shows
@@ -246,7 +246,7 @@ def _heap() -> int:
 
 
 def _mapped() -> int:
-    """Return the bytes of the address space without malloc's area. A line of the file is `begin-end ... NAME`."""
+    """Return the bytes of the address space without malloc's area; maps has lines `begin-end ... NAME`."""
     maps = Path("/proc/self/maps").read_text().splitlines()
     ranges = [line.split(maxsplit=1)[0].split("-") for line in maps if not line.endswith("[heap]")]
     return sum(int(end, 16) - int(begin, 16) for begin, end in ranges)

@@ -1,8 +1,8 @@
 """The command that runs programs on another processor or device, by starting `edgecore-run` there.
 
 The command runs in a folder that has all files of the call, and it leaves the outputs there. So a command for a device
-without a common file system copies this folder to the device, runs edgecore-run with the same arguments, and copies
-the folder back.
+that cannot read this machine's files copies this folder to the device, runs edgecore-run with the same arguments, and
+copies the folder back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find the first wrong operator by bisection: compile the part up to an inner value, and read the value."""
+"""Find the first wrong operator by bisection: compile the program only up to an inner value, and check that value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgecore.numerics.limits import NOISE_SEEDS, error_limit
 from edgecore.numerics.metrics import measure
 
 Values = dict[str, torch.Tensor]
-"""Values of sites (places in the graph that a device can return), by the name of the node made an output (tap)."""
+"""Values that PyTorch or the device computed for one sample, by the name of the tapped node."""
 
 
 def bisect(engine: Engine, progress: Callable[[str], object]) -> Iterator[CompareRow | CompareOutput]:
@@ -31,7 +31,7 @@ def bisect(engine: Engine, progress: Callable[[str], object]) -> Iterator[Compar
         progress: Receives a short text before each compilation.
 
     Yields:
-        For each sample the outputs, then the operators that were compared.
+        The comparison of each sample's outputs, then a row for each operator that was compared, in each sample.
     """
     engine.prepare(engine.sites)
     expected = [engine.expected(number) for number in range(len(engine.samples))]
@@ -42,7 +42,7 @@ def bisect(engine: Engine, progress: Callable[[str], object]) -> Iterator[Compar
     low = 0
     while (low := _first_wrong(engine, sites, low, known, progress)) < len(sites):
         culprit = sites[low]
-        engine.prepare(sites)  # assign all nodes to the remaining sites: the bisection has removed some sites
+        engine.prepare(sites)  # the bisection removes sites that do not compile: regroup their nodes
         before = {node.name for node in engine.groups[culprit.tap].inputs}
         progress(f"compiling {culprit.tap}")
         inputs = _up_to(engine, [site for site in sites if site.value in before])
@@ -75,7 +75,7 @@ def _first_wrong(
         for number, device in enumerate(known)
     ]
     noisy = [_with_noise(engine, number, device) for number, device in enumerate(known)]
-    high = len(sites)  # the first wrong site is in [low, high], where len(sites) means none
+    high = len(sites)  # the first wrong site is in sites[low:high + 1]; len(sites): no site is wrong
     while low < high:
         middle = (low + high) // 2
         tap = sites[middle].tap
@@ -97,7 +97,7 @@ def _first_wrong(
 
 
 def _up_to(engine: Engine, sites: Sequence[Site]) -> list[Values]:
-    """Compile the program only up to `sites`; return the sites' values for each sample, {} if it does not compile."""
+    """Compile the program only up to `sites`; return the values for each sample, {} if the compilation fails."""
     values_of_samples: list[Values] = [{} for _ in engine.samples]
     if not sites:
         return values_of_samples

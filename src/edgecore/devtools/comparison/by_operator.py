@@ -127,7 +127,7 @@ def compare(
 
 
 def _tapped(engine: Engine, progress: Progress) -> Iterator[CompareRow | CompareOutput]:
-    """For each sample, compare the inner values that a program returns as additional outputs, then its outputs."""
+    """Compare, for each sample, the inner values that tapped programs return, then the model's outputs."""
     hidden = {site.tap for site in engine.taps.changed}
     engine.prepare([site for site in engine.sites if site.tap not in hidden])
     for number, sample in enumerate(engine.samples):
@@ -138,7 +138,7 @@ def _tapped(engine: Engine, progress: Progress) -> Iterator[CompareRow | Compare
 
 
 def _worst(results: Iterable[CompareRow | CompareOutput]) -> tuple[dict[str, CompareRow], list[CompareOutput]]:
-    """Return the worst row over all samples: for each compared node by the node's name, and for each output."""
+    """Merge the samples: return the worst row of each compared node, by node name, and of each output."""
     rows: dict[str, CompareRow] = {}
     outputs: dict[int, CompareOutput] = {}
     for row in results:

@@ -1,4 +1,4 @@
-"""Run an edge program in PyTorch: from the model's inputs, or each operator on the values that the device computed."""
+"""Run an edge program in PyTorch from the model's inputs, or each operator on inputs that the device computed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHOWN_OPERATORS = 3  # maximum number of operator names in a row; "+ N more" st
 _UNNAMED = RESHAPES | {operator.getitem}
 
 See = Callable[[Site, torch.Tensor, "torch.Tensor | None"], None]
-"""A callback that receives a site, its value, and the value before quantization (None if it is not quantized)."""
+"""A callback that receives a site, its value, and the value before quantization (None if unquantized)."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,8 @@ class EagerEdge:
 
         Args:
             sample: The flat inputs.
-            see: Called with each site (a compared place in the graph) and its value.
+            see: Receives each site (a compared place in the graph), its value, and the value before quantization or
+                None.
             device: Values of the device, by node name. Operators read them in place of PyTorch's values, so that each
                 operator runs on the inputs that it had on the device.
             by_row: Choose dynamic scales for each row, as some backends do.
@@ -114,7 +115,7 @@ class EagerEdge:
         device = device or {}
 
         def show(node: Node, result: Any) -> Any:
-            """Report a value that is compared, and return the device's value instead; return other values unchanged."""
+            """Pass a site's value to `see`; return the device's value in its place, or `result` if there is none."""
             site = self._sites.get(node.name)
             if site is None:
                 return result
@@ -177,8 +178,8 @@ def _only_rounds(node: Node) -> bool:
 def float_names(edge: ExportedProgram, sites: Sequence[Site]) -> dict[str, str]:
     """Map the node name of each compared value to the name of the value's node in the exported program.
 
-    If lowering decomposed an exported node, only the last of its parts has its name, because it computes the same
-    value. Of several results, such as values and indices of `topk`, only the first has it.
+    Lowering may decompose an exported node into several nodes. Only the last of them computes the exported node's
+    value, so only this node is mapped. If a node has several results, such as `topk`, only the first result is mapped.
     """
     firsts = [node for node in calls(edge.graph_module) if node.target is not operator.getitem or node.args[1] == 0]
     name_of = {node.name: (node.meta.get("custom") or {}).get(EXPORTED_NAME) for node in firsts}

@@ -1,4 +1,4 @@
-"""Run a model on the device and in PyTorch, and compare its values and outputs."""
+"""Run a model on the device and in PyTorch, and compare the inner values and the outputs."""
 
 from __future__ import annotations
 
@@ -63,8 +63,9 @@ class Expected:
     """PyTorch's values for one sample. Values of inner nodes are by node name.
 
     Attributes:
-        values: Values of the sites (compared places) in the edge program, as often as `outputs`.
-        outputs: Outputs of the edge program, once for each way to choose dynamic scales (`Engine.by_row_choices`).
+        values: Values of the sites (compared places) in the edge program: one dict for each way to choose dynamic
+            scales.
+        outputs: Outputs of the edge program: one list for each way to choose dynamic scales (`Engine.by_row_choices`).
         floats: Values of the sites in the float model; empty if the model was not quantized.
         float_outputs: The outputs of the float model.
     """
@@ -87,8 +88,9 @@ class Engine:
         taps: The programs with taps: additional outputs that show the values of sites.
         samples: The flat inputs of all samples.
         computes_in: The dtype in which the backends compute floating-point values.
-        steps: The difference that the recipe allows a quantized result, in steps (`RecipeSupport.steps`).
-        noise: Amplitude, in steps, of the noise that is added before each rounding to bound rounding errors.
+        steps: The difference that the recipe allows a quantized result, in quantization steps (`RecipeSupport.steps`).
+        noise: Amplitude, in quantization steps, of the noise that is added before each rounding to bound rounding
+            errors.
         by_row_choices: The values of `by_row` to try in `EagerEdge.run`: backends may choose dynamic scales per row.
     """
 
@@ -162,7 +164,7 @@ class Engine:
         return self.compile(self._exported, with_last(self._passes, tap))
 
     def prepare(self, sites: Sequence[Site]) -> None:
-        """Set up PyTorch to compare values at `sites`; the nodes between two sites form one operator."""
+        """Set up PyTorch to compare values at `sites`; the nodes between two sites are compared as one operator."""
         self.eager = EagerEdge(self.edge, sites, self.computes_in)
         self.groups: dict[str, Group] = self.eager.groups(sites)
         self._names = float_names(self.edge, sites)
@@ -182,7 +184,7 @@ class Engine:
         return Expected(values, outputs, by_tap, [as_tensor(result) for result in floats])
 
     def _float_run(self, number: int) -> tuple[list[Any], dict[str, torch.Tensor]]:
-        """Run the float model; return its outputs, and its values under the node names of the quantized program."""
+        """Run the float model on a sample; return its outputs and, if the model is quantized, values by node name."""
         if self._floats is not None:
             return self._floats.run(*self.calls[number])
         with torch.no_grad(), unchanged_buffers(self._exported):
@@ -199,7 +201,7 @@ class Engine:
         noise: float = 0.0,
         seed: int = 0,
     ) -> dict[str, torch.Tensor]:
-        """Compute all compared values in PyTorch. Operators read the values in `device` (by node name) instead."""
+        """Compute all compared values in PyTorch; operators read the values in `device` (by node name) instead."""
         seen: dict[str, torch.Tensor] = {}
         self.eager.run(self.samples[number], partial(_keep, seen), device, by_row=by_row, noise=noise, seed=seed)
         return seen
@@ -227,7 +229,7 @@ class Engine:
             yield row
 
     def compare_outputs(self, number: int, expected: Expected) -> Iterator[CompareOutput]:
-        """Compare the device's outputs with the edge program's in PyTorch, and the latter with the float model's."""
+        """Compare each output on the device, in the edge program in PyTorch, and in the float model with each other."""
         is_lowering_exact = self.quantized is None and not rounds(self._exported)
         for index, got in enumerate(self.taps.expected[number]):
             want = expected.float_outputs[index]
@@ -250,9 +252,10 @@ class Engine:
             yield output
 
     def local(self, number: int, device: Mapping[str, torch.Tensor]) -> dict[str, tuple[Difference, Judgement]]:
-        """Run each operator in PyTorch on the inputs that it had on the device; return the judgement by node name.
+        """Run each operator in PyTorch on its inputs on the device; return error and judgement by node name.
 
-        Runs with noise take long, so they judge only an operator that exceeds the limit and rounds values inside.
+        Runs with noise take long, so only operators that exceed the limit and quantize inner values are judged with
+        noise.
         """
         judged = self._judged(number, device, {})
         suspects = {tap for tap, (_, judgement) in judged.items() if judgement.ratio > 1 and self.groups[tap].rounds}

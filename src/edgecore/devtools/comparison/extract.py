@@ -136,7 +136,8 @@ def operator_program(engine: Engine, row: CompareRow) -> tuple[ExportedProgram, 
 def device_values(engine: Engine, row: CompareRow, number: int, inputs: Sequence[str]) -> dict[str, torch.Tensor]:
     """Return, by node name, the device's values of the nodes `inputs` and of the row's operator, for one sample.
 
-    The value of a node before a quantization cannot be read; the value of the dequantize node after it replaces it.
+    The device cannot return the value that a quantize node reads. For such an input, return the value of the dequantize
+    node after that quantize node.
     """
     wanted = {row.site.tap, *(_tap_of(engine, name) or name for name in inputs)}
     placeholders = [node for node in engine.edge.graph.nodes if node.op == "placeholder"]

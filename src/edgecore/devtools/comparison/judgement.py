@@ -16,7 +16,7 @@ TIE = 0.1
 either of them (a tie). Summing in another order moves a value by about 0.001 steps."""
 
 MORE_THAN_TIES = 0.01
-"""Share of elements that may be rounded to the wrong quantized value without a tie; more mean a wrong operator."""
+"""Share of elements that may be rounded to the wrong quantized value without a tie; if more are, it is wrong."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Judgement:
     """The error of one operator on the device relative to the largest error that rounding explains.
 
     Attributes:
-        ratio: Error divided by limit: above 1 the operator is wrong, and 1 if there is no finite limit.
+        ratio: The error divided by its limit: the operator is wrong if this is above 1. It is 1 if no finite limit
+            exists.
         why: The reason, as a sentence fragment.
     """
 
@@ -82,7 +83,7 @@ def judge(
 def _judge_steps(
     want: torch.Tensor, got: torch.Tensor, step: float, unrounded: torch.Tensor, slack: float
 ) -> Judgement:
-    """Judge a quantized value. An element is off if its distance from the unrounded value is more than half a step."""
+    """Judge a quantized value: an element is off if it is over half a step plus `slack` from the unrounded value."""
     low, high = float(want.min()) - step / 2, float(want.max()) + step / 2
     off = want.ne(got)
     want, got, exact = want[off].double(), got[off].double(), unrounded[off].double()

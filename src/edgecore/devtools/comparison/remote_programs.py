@@ -23,10 +23,10 @@ from edgecore.format.etdump import ETDump, RunData, read_etdump
 from edgecore.format.etdump import Value as Recorded
 
 OUTPUT_BYTES = 128 << 20
-"""Bytes of outputs that one process on the device may keep; more samples are split over several processes."""
+"""Bytes of outputs that one process on the device may keep; samples beyond that run in more processes."""
 
 Outputs = Callable[[], list[Any]]
-"""A function that reads the outputs of one call of the device from files."""
+"""A function that reads the outputs of one call from the files that the device wrote."""
 
 
 class There:
@@ -97,7 +97,7 @@ class There:
         tensors: Sequence[Tensor | None],
         samples: Sequence[Sample],
     ) -> list[Outputs]:
-        """Run the program on `samples` in one process on the device."""
+        """Run the program on `samples` in one process on the device; return a reader of each call's outputs."""
         folder, device = Path(self._folder.name), self._device
         runner, libraries = programs
         lines = []
@@ -152,7 +152,7 @@ def _bytes(tensor: Tensor | None) -> int:
 
 
 def _recorded(etdump: ETDump) -> list[list[Recorded]]:
-    """Return the outputs of each run, which the trace has recorded."""
+    """Return the outputs that the trace has recorded, for each run."""
     return [_of_run(run) for run in etdump.run_data if (run.name or "").startswith("Execute")]
 
 

@@ -1,4 +1,4 @@
-"""The result of `edgecore.devtools.compare`: shown as a table, a page or JSON; writes operators as test cases."""
+"""The result of `edgecore.devtools.compare`, shown as a table, a page or JSON; it can write operators as test cases."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ class CompareReport:
         """Return the report as text.
 
         Args:
-            top: The number of rows; 0 for all. Wrong rows have priority, then the largest errors. Shown in graph order.
+            top: The number of rows to show, in graph order: wrong rows first of all, then those with the largest
+                errors; 0 shows all rows.
             width: The number of columns to stay within, if the names are short enough.
         """
         return _text(self, top, width)
@@ -112,7 +113,7 @@ class CompareReport:
         return frame(self.to_html())
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all figures for JSON. Infinite figures become None, except an SQNR of minus infinity: -1000."""
+        """Return all figures for JSON. Infinite figures become None, but an SQNR of minus infinity becomes -1000."""
         culprit = self.culprit
         return {
             "ok": self.ok,
@@ -234,7 +235,7 @@ def _title(report: CompareReport) -> str:
 
 
 def _chosen(rows: Sequence[CompareRow], top: int) -> list[CompareRow]:
-    """Return the `top` rows with the largest errors, in graph order; 0 means all rows."""
+    """Return the `top` rows with the largest errors and always the culprit, in graph order; 0 means all rows."""
     if not top or len(rows) <= top:
         return list(rows)
     ranked = sorted(rows, key=lambda row: (-row.judgement.ratio, row.local.sqnr, row.accumulated.sqnr))

@@ -20,8 +20,8 @@ from edgecore.passes.quantized import is_dequantize, is_quantize, parameters_of
 METHOD = "forward"
 
 LARGEST_OPERATION = 8
-"""The largest number of nodes that a backend fuses. An operation that a backend reports with more nodes is a whole
-network, of which any node may become an output."""
+"""The largest number of nodes that a backend fuses. If a backend reports an operation of more nodes, the operation is a
+whole network, and any node of the network may become an output."""
 
 _ACTIVATIONS = {
     "relu",
@@ -101,7 +101,7 @@ def sites_of(edge: ExportedProgram, pte: PteFile) -> list[Site]:
 
 
 def user_outputs(edge: ExportedProgram) -> list[Any]:
-    """Return the user's outputs of the graph, without updated buffers."""
+    """Return the user's outputs of the graph, without the new values of its mutable buffers."""
     specs = edge.graph_signature.output_specs
     pairs = zip(results_of(edge), specs, strict=True)
     return [value for value, spec in pairs if is_result(spec)]

@@ -143,7 +143,7 @@ def in_order(number: int, call: Call, exported: ExportedProgram) -> Call:
     try:
         ordered = args, reorder_kwargs(kwargs, expected)
         fits = pytree.tree_structure(ordered) == expected
-    except ValueError:  # other names
+    except ValueError:  # the keyword arguments have other names than the model's
         fits = False
     if not fits:
         raise CompileError(f"sample {number} has inputs of another number, names or structure than the model takes")
@@ -151,7 +151,7 @@ def in_order(number: int, call: Call, exported: ExportedProgram) -> Call:
 
 
 class Place(Protocol):
-    """The machine that runs the programs of a comparison. Each run starts with initial values in mutable buffers."""
+    """The machine that runs the programs of a comparison. Each run begins with the initial mutable buffers."""
 
     def load(self, compiled: Any) -> Callable[[Sample], Sequence[Any]]:
         """Return a function that runs a compiled program on one sample, and returns its outputs."""
@@ -186,7 +186,7 @@ class DeviceProgram:
         self._run: Callable[[Sample], Sequence[Any]] | None = None
 
     def run(self, sample: Sample) -> list[torch.Tensor]:
-        """Return copies of all outputs. Each run starts with initial values in mutable buffers."""
+        """Reset mutable buffers to their initial values, run the program, and return copies of all outputs."""
         if self._run is None:
             self._run = self._place.load(self.compiled)
         return [as_tensor(result).detach().clone() for result in self._run(sample)]
@@ -262,7 +262,7 @@ class TapPrograms:
         return program
 
     def values(self, sample: Sample) -> dict[str, torch.Tensor]:
-        """Run the programs on one sample; return all outputs, and the inner values by node name."""
+        """Run all programs on one sample; return the values of the sites among their outputs, by node name."""
         values: dict[str, torch.Tensor] = {}
         for program in (self._untapped, *self.programs):
             results = program.run(sample)
@@ -282,7 +282,7 @@ def tapped_program(compile_with: Callable[[Tap], Any], tap: Tap, place: Place) -
 
 
 def as_tensor(value: Any) -> torch.Tensor:
-    """Return a result as a tensor; numbers become tensors of no dims, and None an empty tensor."""
+    """Return a result as a tensor; a number becomes a tensor without dims, None an empty tensor."""
     return torch.empty(0) if value is None else torch.as_tensor(value)
 
 

@@ -48,7 +48,7 @@ class Diff(Differences):
 
 @dataclass(slots=True)
 class _Side:
-    """A file to compare."""
+    """One of the two files to compare: its bytes, their number by kind of content, and the parsed program."""
 
     name: str
     raw: bytes
@@ -75,7 +75,7 @@ def diff(
         a: Path of the first `.pte` or `.bpte`.
         b: Path of the second `.pte` or `.bpte`.
         traces: ETDumps of both files; their times are compared.
-        runs: Number of runs of each file on this machine, which alternate; 0 to measure no times.
+        runs: Number of runs of each file on this machine, alternately; 0 measures no times.
         method: The method whose times are compared.
         data: The `.ptd` files of each file. Without them, weights in `.ptd` files are compared by their hashes.
         arguments: Takes a loaded method and the path of its file; returns the inputs for `runs`.
@@ -161,7 +161,7 @@ def _signatures(a: _Side, b: _Side) -> dict[str, Any]:
             rows = [side[name][kind] for side in (first, second)]
             for index in range(max(map(len, rows))):
                 values = [row[index] if index < len(row) else None for row in rows]
-                named = all(value and value["name"] for value in values)  # other compilers store no names
+                named = all(value and value["name"] for value in values)  # files of other compilers have no names
                 old, new = (value and (f"{value['name']} " if named else "") + signature(value) for value in values)
                 if old != new:
                     changed.append({"method": name, "kind": kind[:-1], "index": index, "a": old, "b": new})

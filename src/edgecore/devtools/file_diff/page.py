@@ -121,7 +121,7 @@ def _placed(operators: Iterable[Operator]) -> dict[Key, _Row]:
 
 
 def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) -> dict[str, Any]:
-    """Return the page's row of one operator or module: its time in both files, their difference and a verdict."""
+    """Return the page's row of one operator or module: the median time in each file, the difference and a verdict."""
     backends = [side.backend if side else "" for side in sides]
     times = [statistics.median(side.times) if side and side.times else None for side in sides]
     verdict: dict[str, Any] = {"difference": None, "interval": None, "verdict": ""}
@@ -174,7 +174,7 @@ def _modules(keys: Sequence[Key], sides: Sequence[dict[Key, _Row]]) -> list[dict
 
 
 def _shared_module(module: str, inside: Sequence[set[str]]) -> str:
-    """Return the module to which the operators of `module` are added; `inside` has the modules of each file."""
+    """Return `module` if both files have it, else the innermost module around it that only the other file has."""
     own, other = inside if module in inside[0] else inside[::-1]
     if module in other:
         return module

@@ -16,11 +16,11 @@ from edgecore.errors import EdgecoreError, FormatError
 from edgecore.format import PteFile
 
 NOTICEABLE = 0.03
-"""Relative difference up to which two times count as the same; one machine varies by less within minutes."""
+"""Relative difference up to which two times count as the same: one machine's times vary by less within minutes."""
 FEWEST = 10
 """Smallest number of runs of each file for a verdict: fewer runs do not show how much the times vary."""
 _SIDES = 40
-"""Inverse of the error probability on each side of an interval: 1 / 40 on both sides make 95 %."""
+"""Inverse of the error probability on each side of an interval: 1 / 40 on each of the two sides leaves 95 %."""
 _GROUPS = 4
 """Smallest number of groups with which a rank-sum test can reach a confidence of 95 %."""
 _WARMUP = 5
@@ -32,9 +32,9 @@ def difference(a: Sequence[float], b: Sequence[float], *, paired: bool = False) 
     The confidence intervals are exact for few runs and for any distribution of the times, even a skewed one. Paired
     runs must be independent; the sign test gives the interval of their median ratio. Unpaired times are first reduced
     to medians of groups of consecutive runs, because a machine stays slow for several runs; then the Mann-Whitney test
-    gives the interval (Moses' interval of the Hodges-Lehmann estimate). It cannot detect that the machine changed
-    between two traces. Both tests: Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods", 3rd edition,
-    sections 3.6 and 4.3.
+    gives the interval (Moses' interval of the Hodges-Lehmann estimate). The interval does not cover a change of the
+    machine's speed between two traces. Both tests: Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods",
+    3rd edition, sections 3.6 and 4.3.
 
     Args:
         a: Times of the first file, in the order in which they were measured.
@@ -77,7 +77,10 @@ def _medians(times: Sequence[float]) -> list[float]:
 
 
 def _rank_of_bounds(counts: Sequence[int], total: int) -> int:
-    """Return k so that the k-th smallest and k-th largest value bound a 95 % interval; 0 if no k does."""
+    """Return k such that the k-th smallest and the k-th largest ratio bound a 95 % interval; 0 if no k does.
+
+    `counts[i]` of the `total` equally likely outcomes give the test statistic the value i.
+    """
     sums = list(itertools.accumulate(counts))
     # divide integers: for many runs the counts exceed the largest float
     return bisect.bisect_right(sums, total // _SIDES)

@@ -21,14 +21,14 @@ class Weight:
     """A constant of a file, or the data of a delegate: its blob or named data, which may contain constants.
 
     Attributes:
-        name: Its qualified name, or the operator that reads it: "features.0 convolution, argument 1".
+        name: Qualified name, or the operator that reads the constant: "features.0 convolution, argument 1".
         place: "constants", "initial state", ".ptd", "delegate blobs" or "data of a delegate".
-        bytes: Its size.
-        sha256: Hash of its content; empty if the caller did not pass its `.ptd` and the file does not record the hash.
+        bytes: Size in bytes.
+        sha256: Hash of the content; empty if the caller did not pass the `.ptd` and the file does not record the hash.
         dtype: Name of the dtype; empty for data of a delegate, whose format only the backend knows.
-        shape: Its sizes.
-        data: Its content; None if it is in a `.ptd` that the caller did not pass.
-        method: The first method that reads it; empty if the name is unique in the file.
+        shape: Sizes of the dims.
+        data: Content; None if it is in a `.ptd` that the caller did not pass.
+        method: The first method that reads the constant; empty if the name is unique in the file.
     """
 
     name: str

@@ -70,7 +70,7 @@ class _Builder:
         return self._graph
 
     def _readers(self, calls: Sequence[Any]) -> dict[int, list[int]]:
-        """Map each value to the instructions that may read it; the method's outputs are read at the end."""
+        """Map each value to the instructions that may read it; the method's outputs are read at the very end."""
         readers: dict[int, list[int]] = {index: [len(calls)] for index in self._plan.outputs}
         for step, call in enumerate(calls):
             args = call.args if isinstance(call, (fmt.KernelCall, fmt.DelegateCall)) else ()
@@ -119,7 +119,7 @@ class _Builder:
             node.bytes = memoryview(self._pte.delegate_blob(delegate)).nbytes
             if self._meta and call.delegate_index < len(self._meta.delegates):
                 handles = self._meta.delegates[call.delegate_index].handles
-        # Leave out getitem: only delegates list it, but a file's operators must not depend on the backend.
+        # Leave out getitem: only delegates list it, but the operators of a file must be the same for each backend.
         origins = (self._origins[handle] for handle in handles if handle in self._origins)
         computed = [origin for origin in origins if origin.operator != "getitem"]
         node.handles = [origin.handle for origin in computed]
@@ -214,7 +214,7 @@ class _Builder:
             self._writes.append((*place, node))
 
     def _writers_of(self, index: int) -> list[str]:
-        """For a value that no instruction computes, such as a view, return the nodes that wrote its bytes."""
+        """Return the nodes that wrote the bytes of a value that no instruction computes, such as a view."""
         place = self._place(index)
         if place is None or self._has_data(index):
             return []

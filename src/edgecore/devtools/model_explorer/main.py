@@ -32,7 +32,7 @@ _COLD, _HOT = "#fff3e8", "#f5772a"
 
 
 class PteAdapter(Adapter):  # type: ignore[misc]
-    """Opens a `.pte` or `.bpte`: a graph per method, including the operations of delegates with installed backends."""
+    """Opens a `.pte` or `.bpte` as a graph per method, with the operations of delegates of installed backends."""
 
     metadata = AdapterMetadata(
         id=ADAPTER, name="edgecore", description="Programs of edgecore and ExecuTorch", fileExts=["pte", "bpte"]

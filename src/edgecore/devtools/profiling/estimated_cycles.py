@@ -58,8 +58,8 @@ def estimate_lines(estimated: list[Estimate], by: str, top: int) -> list[str]:
 
     Args:
         estimated: The estimates.
-        by: The groups to sum up, as in `summarize`; "kernel" keeps each operation.
-        top: Number of rows.
+        by: The grouping whose cycles are summed up, as in `summarize`; "kernel" keeps each operation.
+        top: Largest number of rows; the cycles of the other groups are summed up in one line.
     """
     if not estimated:
         return []

@@ -263,7 +263,7 @@ def profile_of_trace(file: Any, etdump: Any, method: str = "forward") -> Profile
 
 
 def _recorded(program: Any) -> list[RunData]:
-    """Return the runs in the trace of a loaded program so far."""
+    """Return the runs that the trace of a loaded program has recorded so far."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "runs.etdp"
         program.write_trace(path)

@@ -40,7 +40,7 @@ class Row:
 
 @dataclass(slots=True)
 class Summary:
-    """The times of some runs.
+    """The times of the runs of a trace, summed up by label.
 
     Attributes:
         rows: The rows by time, longest first, followed by the `rest` rows.
@@ -63,7 +63,7 @@ class Summary:
 
     @property
     def covered(self) -> float:
-        """Share of the time spent in operators, from 0 to 1."""
+        """Share of a run's time that is spent in operators, from 0 to 1."""
         return sum(row.mean for row in self.rows if not row.rest) / self.mean if self.mean else 0.0
 
 

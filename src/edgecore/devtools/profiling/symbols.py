@@ -111,7 +111,7 @@ class NoSymbols:
 
 
 class ProgramSymbols:
-    """The origins of events, read from a `.pte`. Without edgecore's metadata only their backends are known."""
+    """The origins of events, read from a `.pte`. Without edgecore's metadata, only an event's backend is known."""
 
     def __init__(self, pte: PteFile) -> None:
         self._plans = {plan.name: plan for plan in pte.program.execution_plan}
@@ -186,7 +186,7 @@ class ProgramSymbols:
 
 
 class RecordSymbols:
-    """Origins from an ETRecord."""
+    """The origins of events, read from an ETRecord."""
 
     def __init__(self, record: EtRecordFile) -> None:
         self._record = record

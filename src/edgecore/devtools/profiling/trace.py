@@ -75,7 +75,9 @@ class TraceEvent:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """A run of a method, or other events such as loading. `events` are in chronological order, outer before nested."""
+    """The events of one run of a method, or of another block, such as loading. `events` are in chronological order,
+    with each event before the events nested in it.
+    """
 
     name: str
     method: str
@@ -89,7 +91,7 @@ class Run:
 
     @property
     def duration(self) -> int:
-        """Duration of the run; for other blocks, from the first event to the last."""
+        """Duration of the run; for other blocks, the time from the first start of an event to the last end."""
         whole = self.execution
         if whole is not None:
             return whole.duration
@@ -97,7 +99,7 @@ class Run:
 
 
 class Trace:
-    """The blocks of an ETDump, of edgecore or ExecuTorch.
+    """The blocks (runs of methods, loading) of an ETDump that edgecore or ExecuTorch wrote.
 
     Attributes:
         runs: The runs of methods, in chronological order.
@@ -111,9 +113,10 @@ class Trace:
 
     def __init__(self, etdump: ETDump, symbols: Symbols | None = None) -> None:
         self._symbols: Symbols = symbols or NoSymbols()
-        # names and events of a block -> its method and the origins of its events
+        # (name, keys of the events) of a block -> (method of the block, meaning of each event)
         self._shapes: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}
-        self._meanings: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {}  # method -> event -> meaning
+        # method -> key of an event -> its meaning
+        self._meanings: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {}
         with garbage_kept():
             blocks = [self._block(run) for run in etdump.run_data]
         self.runs = [block for block in blocks if block.execution is not None]
@@ -247,5 +250,5 @@ def _nest(events: Sequence[TraceEvent]) -> None:
 
 def _contains(outer: TraceEvent, event: TraceEvent) -> bool:
     if outer.kind == "operation" and event.start == outer.end:
-        return False  # operations do not nest: `event`, shorter than a clock tick, starts when `outer` ends
+        return False  # `event` begins as `outer` ends: it is the next operation, shorter than a clock tick
     return outer.start <= event.start and event.end <= outer.end

@@ -97,7 +97,8 @@ def run_there(device: Device, command: Sequence[str], environment: Mapping[str, 
     """Run edgecore-run on a device, and return its output.
 
     Raises:
-        ExecutionError: edgecore-run failed. The message is the first failed call of `--calls`, else its last line.
+        ExecutionError: edgecore-run failed. The message is the first failed call of `--calls`, or else the last line of
+            edgecore-run's output.
         EdgecoreError: The connection is lost, or the device cannot run edgecore-run.
     """
     done = device.run(command, environment=environment)
@@ -111,7 +112,7 @@ def programs_for(device: Device, file: Path, build: Path | None) -> tuple[Path, 
     """Return the local paths of edgecore-run and of the libraries of the backends that a file needs.
 
     Raises:
-        EdgecoreError: They are missing, or built for another processor than the device's.
+        EdgecoreError: A program or library is missing, or is built for another processor than the device's.
     """
     runner, libraries = _programs(file, build)
     for path in (runner, *libraries):

@@ -16,7 +16,7 @@ MetadataParser = Callable[[list[Any]], list[str] | dict[str, Any]]
 
 
 class TimeScale(Enum):
-    """Unit of times."""
+    """A unit of time, or cycles of a device, whose length is unknown."""
 
     NS = "ns"
     US = "us"
@@ -117,7 +117,7 @@ class Event:
 
     @property
     def delegate_debug_metadatas(self) -> list[str] | dict[str, Any]:
-        """The result of the inspector's metadata parser; without a parser, the bytes."""
+        """The delegate's metadata, converted by the inspector's parser; without a parser, the bytes."""
         if not self.is_delegated_op or self._delegate_metadata_parser is None:
             return self._delegate_debug_metadatas
         return self._delegate_metadata_parser(self._delegate_debug_metadatas)
@@ -149,7 +149,7 @@ class Event:
 
 @dataclass(slots=True)
 class EventBlock:
-    """Runs with equal events.
+    """Runs that have equal events, with the times of each event in all these runs.
 
     Attributes:
         name: Name of the block: "Execute", "Default".
@@ -212,8 +212,8 @@ def event_blocks(
 
     Args:
         etdump: The file.
-        source: Unit of its times.
-        target: Unit of the results.
+        source: Unit of the times in the file.
+        target: Unit of the times in the blocks.
         values: Reader of the debug buffer.
         parser: Reads the metadata of delegates.
         converter: Converts a delegate's time; by default such times are scaled like all others.

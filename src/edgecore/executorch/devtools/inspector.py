@@ -81,8 +81,8 @@ class Inspector:
                 and the time. By default such times are converted like all others.
             enable_module_hierarchy: Without effect. Each event always has the modules of its operators.
             reference_graph_name: Name of the graph in the ETRecord from which operators are read.
-            program: The `.pte` that ran: path or bytes. Its metadata replace an ETRecord. If both are given, the
-                ETRecord is used.
+            program: The `.pte` that ran: path or bytes. Its metadata serve in place of an ETRecord; if both are passed,
+                only the ETRecord is used.
             method: Method whose graphs and values are read from the ETRecord; by default "forward", or the first. A run
                 belongs to the method that its block names, or else to a method whose instructions fit.
             buffer_path: Another name of `debug_buffer_path`.
@@ -164,8 +164,8 @@ class Inspector:
         symbols = ProgramSymbols(pte)
         self._methods = self._methods_of_blocks(symbols)
         for block, method in zip(self.event_blocks, self._methods, strict=True):
-            # If the operations of a delegate call have modules, the call itself gets none, so that no time counts
-            # twice.
+            # If the operations of a delegate call have modules, give no modules to the call itself: its time includes
+            # the time of the operations, which would count twice.
             inside: set[int | None] = set()
             for event in sorted(block.events, key=lambda event: not event.is_delegated_op):
                 if not method or event._source is None:

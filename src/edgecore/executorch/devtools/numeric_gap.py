@@ -58,7 +58,7 @@ def load_graph(graph: Graph) -> ExportedProgram:
 
 
 def loaded_values(saved: bytes | None) -> Any:
-    """Return the inputs or outputs of an ETRecord, which are a file of `torch.save`; None for None.
+    """Load the inputs or outputs of an ETRecord from the bytes of a file of `torch.save`; return None for None.
 
     Raises:
         FormatError: torch cannot load them.
@@ -118,9 +118,9 @@ def numeric_gap(
 def _pair(computed: Any, recorded: Sequence[Any]) -> tuple[Any, Any]:
     """Return the values of an operator to compare: tuples if the operator has several outputs and all were recorded.
 
-    edgecore's kernels record several outputs as one list, ExecuTorch's runtime records one value each, and delegates
-    record only one output. A graph that is less decomposed than the program may have one output where a kernel has
-    several.
+    edgecore's kernels record several outputs as one list, ExecuTorch's runtime records each output as a value, and
+    delegates record only one output. A graph that is less decomposed than the program may have one output where a
+    kernel has several.
     """
     outputs = [item for value in recorded for item in (value if isinstance(value, (list, tuple)) else [value])]
     if not isinstance(computed, (list, tuple)):

@@ -101,8 +101,8 @@ def preprocess_result(
 class BackendDetails:
     """The base class of a backend in a script. The name of a subclass is the id of its backend.
 
-    Defining a subclass makes the backend known in this process. A file with its delegates can be written; running it
-    needs a package with a native library (`edgecore new-backend`).
+    Defining a subclass makes the backend known in this process. A file with delegates of the backend can be written,
+    but to run the file, a package with a native library is needed (`edgecore new-backend`).
     """
 
     def __init_subclass__(cls) -> None:
@@ -160,7 +160,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _NoOptions(BaseModel):
-    """A backend that a script defines has no options; it takes compile specs instead."""
+    """The options of a backend that a script defines: none, because the backend takes compile specs instead."""
 
 
 class _Compiler:

@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"_\d+$")
 
 @dataclass(slots=True)
 class DelegationBreakdown:
-    """How many nodes of one operator are inside and outside of delegates."""
+    """The numbers of nodes of one operator inside and outside of delegates."""
 
     op_type: str = ""
     delegated: int = 0
@@ -146,7 +146,7 @@ class DelegateMappingBuilder:
     """Collects which nodes each operation of a delegate computes, for `PreprocessResult.debug_handle_map`.
 
     Args:
-        generated_identifiers: Number the operations, instead of taking identifiers.
+        generated_identifiers: True to number the operations; False if the caller names each operation.
     """
 
     def __init__(self, generated_identifiers: bool = False) -> None:

@@ -42,7 +42,7 @@ class MemoryAlgoResult:
 
 
 Algorithm = Callable[[int, Collection[TensorSpec], GraphModule, "ExportGraphSignature | None", int], Any]
-"""A planner of ExecuTorch, with the arguments that the module's docstring lists."""
+"""A planner of ExecuTorch: `algo(alignment, specs, graph_module, graph_signature, extra_padding)`."""
 
 
 def greedy(

@@ -150,18 +150,18 @@ class _Nothing:
 
 
 class ConstraintBasedSymShapeEvalPass(_Nothing):
-    """In ExecuTorch, takes upper bounds of sizes from the exported program's ranges, as edgecore always does."""
+    """In ExecuTorch, this pass takes upper bounds of sizes from the program's ranges, as edgecore always does."""
 
     reason = "memory always is planned for the upper bounds of sizes in the program"
 
 
 class HintBasedSymShapeEvalPass(_Nothing):
-    """In ExecuTorch, takes upper bounds of sizes from the example inputs; edgecore takes the program's ranges."""
+    """In ExecuTorch, this pass takes upper bounds of sizes from example inputs; edgecore takes the program's."""
 
     reason = "upper bounds of sizes come from the program, not from the example inputs"
 
 
 class DuplicateDynamicQuantChainPass(_Nothing):
-    """In ExecuTorch, repeats an input's run-time quantization for each of its users; in edgecore users share it."""
+    """In ExecuTorch, this pass repeats an input's run-time quantization for each user; in edgecore users share it."""
 
     reason = "partitioners take an input that is quantized at run time for several users"

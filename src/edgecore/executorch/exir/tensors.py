@@ -19,7 +19,7 @@ def num_bytes_from_shape_and_dtype(shape: Sequence[int], dtype: torch.dtype) -> 
 
 
 def contiguous_stride_from_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a contiguous tensor; a dim of size 0 counts as one of size 1."""
+    """Return the strides of a contiguous tensor; a dim of size 0 counts as a dim of size 1."""
     return tuple(accumulate([max(size, 1) for size in reversed(shape[1:])], mul, initial=1))[::-1] if shape else ()
 
 

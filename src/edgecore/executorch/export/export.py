@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 
 class StageType(str, Enum):
-    """A stage of the flow."""
+    """A stage of `export`, from the PyTorch model to the file."""
 
     SOURCE_TRANSFORM = "source_transform"
     QUANTIZE = "quantize"
@@ -103,8 +103,8 @@ class ExportRecipe:
         source_transform_in_place: Let `quantize_` change the given model instead of a copy.
         lowering_recipe: Settings of lowering; None for no backend.
         executorch_backend_config: Settings of the file.
-        pipeline_stages: The stages that run; None for all. With `TO_EDGE`, operators are decomposed before backends
-            take them, in the stage `TO_BACKEND`.
+        pipeline_stages: The stages that run; None for all. With `TO_EDGE`, operators are decomposed first, and backends
+            take the results in the stage `TO_BACKEND`.
         strict: The argument of `torch.export.export`.
     """
 

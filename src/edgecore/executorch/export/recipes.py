@@ -28,7 +28,7 @@ class BackendRecipeProvider(ABC):
     @property
     @abstractmethod
     def backend_name(self) -> str:
-        """The name that `RecipeType.get_backend_name` returns."""
+        """The name of the backend, which `RecipeType.get_backend_name` returns for the provider's types."""
 
     @abstractmethod
     def get_supported_recipes(self) -> Sequence[RecipeType]:

@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 
 
 class Verification(IntEnum):
-    """How thoroughly a file is verified before use. edgecore always verifies the whole file."""
+    """The level at which a file is verified before use. edgecore verifies the whole file at each level."""
 
     Minimal = 0
     InternalConsistency = 1

@@ -1,5 +1,5 @@
-// Draw the SQNR (signal to noise ratio) of operators in dB, in the order of execution: the higher, the closer to the reference. The line shows
-// the error since the input of the model, the dots show the errors of single operators.
+// Draw the SQNR (signal to noise ratio) of operators in dB, in the order of execution. A higher SQNR means a smaller
+// difference from the reference. The line shows the error since the model's input, each dot the error of one operator.
 const HIGHEST = 120;  // dB at the top of the drawing; equal values, and values with a higher SQNR, lie there
 
 function accuracyView(section) {

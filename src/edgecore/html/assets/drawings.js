@@ -60,7 +60,7 @@ function timelineView(section) {
   draw();
 }
 
-// Return lines at equal parts of a width from `top` to `bottom`, with what `text` makes of each part (0 to 1) above.
+// Return `count` + 1 vertical lines at equal distances, each with the label `text(part)` above; part is from 0 to 1.
 function axis(width, count, text, top, bottom) {
   return Array.from({ length: count + 1 }, (_, index) => index / count).flatMap(part => [
     svg("line", { class: "grid", x1: part * width, x2: part * width, y1: top - 4, y2: bottom }),

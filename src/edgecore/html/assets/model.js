@@ -1,4 +1,4 @@
-// The data of the page, and functions by which views compute from it. Nothing in this file changes the document.
+// The data of the page, and functions that compute from this data what views show. This file changes no element.
 const report = JSON.parse(document.getElementById("report").textContent);
 const rowsOf = packed => packed ? packed.rows.map(row => Object.fromEntries(row.map((value, place) => [packed.keys[place], value]))) : [];
 const operators = rowsOf(report.operators).map((row, index) => ({ index, ...row }));

@@ -1,11 +1,11 @@
 // Draw the network from top to bottom: a box for each operator, or for the operators of a module that one partition
 // computes, in the colour of its backend. dagre places the boxes and the lines between them.
 const SEEN = 60;  // largest number of boxes at first; a larger network begins with its modules closed
-const FEW = 12;  // with fewer boxes than this at first, the next level may have more than SEEN
+const FEW = 12;  // if the chosen level has fewer boxes than this, the next level is chosen even with more than SEEN
 const MOST = 600;  // largest number of boxes that a choice may draw: dagre takes seconds for more
 const [LETTER, LINE] = [7.3, 17];  // size of a letter and height of a line in boxes, in pixels
 
-// Return for each node the operators of the page that it stands for: with its id, else with one of its debug handles.
+// Return for each node the indexes of its operators: those with the node's id, or else with one of its debug handles.
 function operatorsOfNodes() {
   const add = (map, key, value) => map.set(key, [...(map.get(key) || []), value]);
   const byNode = new Map(), byHandle = new Map();
@@ -19,7 +19,7 @@ function operatorsOfNodes() {
 const pathOf = node => node.module ? node.module.split(".") : [];
 const placeOf = node => [node.backend, node.partition].join("\n");
 
-// Return the runs of nodes that one backend computes; if there are more than SEEN, as many parts of equal length.
+// Number the runs of consecutive nodes in one partition, for each node; if there are too many, number SEEN equal parts.
 function runsOfNodes() {
   let run = 0;
   const runs = nodes.map((node, index) => index && placeOf(node) !== placeOf(nodes[index - 1]) ? ++run : run);

@@ -1,6 +1,7 @@
 """Error bounds for quantized programs: run the program in eager PyTorch, and compute an error bound with each value.
 
-The bound is the largest difference that two correct implementations may have. They differ only where they round.
+The bound is the largest difference that two correct implementations may have. Such implementations differ only where
+they round.
 
 A sum of K products in floating point has an error of up to K units in the last place of its terms (Higham, Accuracy and
 Stability of Numerical Algorithms, section 3.1). This error is tiny, but quantization can enlarge it. Quantization

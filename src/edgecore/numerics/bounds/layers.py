@@ -29,7 +29,8 @@ def weighted_sum(model: ErrorModel, target: Any, args: tuple[Any, ...], kwargs: 
     if bias is not None:
         shape = [-1] if target is aten.linear.default else [-1] + [1] * (value.dim() - 2)
         error = model.add(error, (bias.error + 2 * FLOAT * magnitude_of(bias)).reshape(shape))
-        # An integer kernel rounds the bias to a multiple of x.step * weight.step, so it errs by up to half of that.
+        # An integer kernel rounds the bias to a multiple of x.step * weight.step: the bias is off by up to half of this
+        # product.
         if x.step is not None and weight.step is not None:
             error = error + 0.5 * (x.step * weight.step).reshape([-1] if weight.step.dim() == 0 else shape)
     return Bounded(value, error)

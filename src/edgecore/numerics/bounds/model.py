@@ -23,7 +23,7 @@ rounded to either step. It is this wide because integer kernels multiply by scal
 """
 MULTIPLIER = 2.0**-15
 """Relative error of a 15-bit multiplier. Kernels with int16 results scale their 48-bit sums by such multipliers,
-because `RESCALE` of TOSA 1.0 has no longer multipliers for 48-bit values. For int8 results the error is below `TIE`.
+because `RESCALE` of TOSA 1.0 takes at most 15 bits for 48-bit values. For int8 results the error is below `TIE`.
 """
 CONFIDENCE = 4.0
 """Ratio of the bound to the root mean square error in float16. The sum of n rounding errors of random sign has a
@@ -46,8 +46,8 @@ class Bounded:
 
     Attributes:
         value: The tensor that eager PyTorch computes.
-        error: The bound: float64, in the shape of `value`. For quantized values it bounds the difference of
-            `value - zero_point`. For programs in float16 it is the root mean square error instead.
+        error: The bound: float64, in the shape of `value`. For quantized values it bounds the error of `value -
+            zero_point`. For programs in float16 it is the root mean square error instead.
         step: The scale of a dequantized value, if the scale is constant; otherwise None.
         rounded_from: For quantized values, the `error` before quantization.
     """

@@ -4,9 +4,9 @@ The result is the same as from `importlib.metadata.entry_points`, in the same or
 takes several times as long as loading a small file. So this module reads `entry_points.txt` itself if packages are
 plain folders. Format: https://packaging.python.org/en/latest/specifications/entry-points/
 
-There is one difference: if Python itself added the current directory to `sys.path`, it is skipped, and plugins are not
-imported from there. Otherwise a downloaded folder would become a backend just because it is the current directory. See
-`_implicit_entries`.
+There is one difference: a current directory that Python itself added to `sys.path` is skipped, and plugins are not
+imported from there. Without this, a downloaded folder would become a backend just because it is the current directory.
+See `_implicit_entries`.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def installed_file(package: str, *parts: str) -> str | None:
 
 
 def _folders(package: str) -> Iterator[str]:
-    """Return True for `python -m MODULE`; False if MODULE is a folder or archive, whose spec is named `__main__`."""
+    """Yield the folders in which a package may be: below entries of `sys.path`, then as the import system finds it."""
     for entry in sys.path:
         if os.path.isabs(entry):
             yield os.path.join(entry, package)

@@ -18,7 +18,7 @@ from edgecore.processes.worker import request_line, worker_command
 from edgecore.sweeps.step import Kind, Step, StepResult
 
 _KEPT_BYTES = 16 << 10
-"""Number of bytes that are kept of a process's stderr: the last ones."""
+"""Number of bytes at the end of a process's stderr that are kept."""
 
 
 class Pool(Protocol):
@@ -36,7 +36,7 @@ class Pool(Protocol):
 
         Args:
             step: The step.
-            folder: Folder on this machine: for the files that a build makes, or with the file to measure.
+            folder: Folder on this machine. A compilation writes its files there; a measurement finds the file there.
         """
 
     def wait(self) -> list[tuple[Step, StepResult]]:
@@ -79,7 +79,7 @@ def run_step(step: Step, folder: Path, stop: threading.Event | None = None, plac
 
     Args:
         step: The step.
-        folder: Folder for the files that a build makes, or with the file to measure.
+        folder: Folder into which a compilation writes its files, or that contains the file to measure.
         stop: Cancels the process when it is set.
         place: Current folder of the new process; by default the current folder of this process.
     """

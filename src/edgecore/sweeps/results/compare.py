@@ -1,4 +1,4 @@
-"""Compare two sweeps: regressions first, then improvements, then cells that only one sweep has."""
+"""Compare two sweeps: regressions first (a lost cell that was ok is one), then improvements and other changes."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class CellResult:
         reason: One sentence that says why the cell is not `ok`; else empty.
         cached: True if no part of the cell was computed in this sweep.
         seconds: Time of the cell's processes when they ran.
-        skip: The modules that `edgecore.search` left in floating point; None if it did not look for any.
+        skip: The modules that `edgecore.search` left in floating point; None if no modules were searched for.
         file: The `.pte`; empty if there is none.
         report: Page that says where each operator runs; empty if there is none.
         file_bytes: Size of the file.

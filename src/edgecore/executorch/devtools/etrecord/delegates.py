@@ -19,10 +19,10 @@ from edgecore.ir.torch_compat import executorch_call_delegate
 from edgecore.plugin import CompileSpec, NamedBlob, PreprocessResult
 
 Serialize = Callable[[ExportedProgram], Graph]
-"""A function that serializes the program of a partition."""
+"""A function that serializes the program inside a delegate."""
 
 Load = Callable[[Graph], ExportedProgram]
-"""A function that loads such a program."""
+"""A function that loads the program inside a delegate from its serialized form."""
 
 _PARTS = {"original_state_dict": "state_dict", "original_constants": "constants"}
 
@@ -96,7 +96,10 @@ def list_results(graph: dict[str, Any]) -> None:
 def write_delegates(
     graph: dict[str, Any], modules: list[LoweredBackendModule], serialize: Serialize, weights: bool
 ) -> None:
-    """In a serialized graph, write each delegate's module as JSON into its call; with `weights`, add its named data."""
+    """In a serialized graph, write each delegate's module as JSON into the call of the delegate.
+
+    With `weights`, the JSON also contains the named data of the module.
+    """
     by_text = {f"{module.module_name}-{module.backend_id}": module for module in modules}
     for node in all_nodes(graph):
         if node["target"] == "torch.ops.higher_order.executorch_call_delegate":
@@ -145,7 +148,7 @@ def _text(module: LoweredBackendModule, serialize: Serialize, weights: bool) -> 
     original = serialize(module.original_module)
     program = json.loads(original.program)
     for entry in program["graph_module"]["module_call_graph"]:
-        if entry["signature"]:  # drop the names: a reader that renames inputs could not find them
+        if entry["signature"]:  # drop the names of inputs and outputs: a reader that renames inputs would not find them
             entry["signature"] |= {"inputs": [], "outputs": []}
     content = {
         "backend_id": module.backend_id,

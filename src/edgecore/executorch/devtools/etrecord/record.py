@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Programs = ExportedProgram | Mapping[str, ExportedProgram]
 Maps = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
-"""The result of `instruction_maps`."""
+"""Method -> instruction -> debug handles, delegate and number of outputs, in three maps; see `instruction_maps`."""
 
 _NEW_KEYS = frozenset(
     "torch_version guards_code sym_float_values kind is_hop_single_tensor_return treespec_namedtuple_fields "
@@ -49,7 +49,7 @@ _BY_NAME = frozenset(
     "tensor_values sym_int_values sym_bool_values custom_obj_values range_constraints metadata as_string_to_argument "
     "opset_version".split()
 )
-"""Objects whose keys are names from the model: such a name stays, even if it equals a new key."""
+"""Objects whose keys are names from the model: such a key stays, even if it equals one of `_NEW_KEYS`."""
 _FLOATS = frozenset(("as_float", "as_floats"))
 _SYMBOL = re.compile(r"Symbol\('(\w+)'[^()]*\)")
 _GRAPH_ID = 1
@@ -208,8 +208,8 @@ class ETRecord:
             graphs[EXPORTED] = _graph(EXPORTED, self.exported_program, full)
         maps = self._maps
         if self._inputs is not None:
-            # For each operation, ExecuTorch's Inspector expects as many values as its delegate has outputs, so report
-            # one output.
+            # ExecuTorch's Inspector expects as many values of each operation as the delegate has outputs. An operation
+            # records one value, so store 1 as the number of outputs.
             single = {method: dict.fromkeys(counts, 1) for method, counts in maps[2].items()}
             maps = maps[0], _comparable(maps[1], self._edge), single
         saved = [None if value is None else _saved(value) for value in (self._outputs, self._inputs)]
