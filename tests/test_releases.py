@@ -80,3 +80,13 @@ def test_a_release_without_a_wheel_or_an_sdist_is_refused(packages):
     (folder / "edgecore_pure-0.1.0.tar.gz").unlink()
     with pytest.raises(SystemExit, match="edgecore for musllinux_1_2_aarch64, the sdist of edgecore-pure"):
         checks.check_complete()
+
+
+def test_a_wheel_for_all_pythons_whose_extension_needs_a_newer_one_is_refused(packages):
+    checks, _ = packages
+    result = {"non_abi3_symbols": [], "future_abi3_objects": {"PyObject_GetBuffer": "3.11"}}
+    report = {"specs": {"edgecore.whl": {"kind": "wheel", "wheel": [{"name": "_runtime.abi3.so", "result": result}]}}}
+    checks.check_stable(report)
+    result["future_abi3_objects"]["PyType_GetName"] = "3.11"
+    with pytest.raises(SystemExit, match=r"_runtime.abi3.so of edgecore.whl uses PyType_GetName, which"):
+        checks.check_stable(report)
