@@ -22,7 +22,7 @@ USUAL = "3.11"
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 TORCH = os.environ.get("TORCH", "torch==2.13.0")
 # What the examples need beside edgecore.
-EXAMPLES = ("scikit-learn", "pillow", "rich", "transformers>=5.20,<6")
+EXAMPLES = ("executorch==1.5.1", "scikit-learn", "pillow", "rich", "transformers>=5.20,<6")
 SKETCH = """
 import json, sys, torch, transformers, tokenizers
 from pathlib import Path
@@ -92,10 +92,9 @@ def run_everything(environment: Environment) -> None:
     environment.install(TORCH, *with_compilers, *EXAMPLES)
     environment.install("--no-deps", "torchvision==0.28.0")
     print(environment.python("-m", "edgecore", "backends"))
-    for number, code in enumerate(python_of_the_readme()):
-        script = WORK / f"readme{number}.py"
-        script.write_text(code)
-        environment.python(script)
+    script = WORK / "readme.py"
+    script.write_text("\n".join(python_of_the_readme()))  # later blocks use names of earlier ones
+    environment.python(script)
     environment.python(ROOT / "examples/demo.py")
     environment.python(ROOT / "examples/qat.py")
     (WORK / "sketch.py").write_text(SKETCH)
