@@ -1,6 +1,6 @@
 """Make the pictures of pages in docs/images: `python tools/screenshots.py`, with the system's Chromium.
 
-Each is at most 60 kB: 1000 pixels wide, with 64 colours.
+Each picture is 1000 pixels wide, with 64 colours, and at most 60 kB large.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ VIEWS = {
     "diff-compare": 480,
     "diff-placement": 400,
 }
-"""Name of the page and of the view, and the height of the picture."""
+"""`PAGE-VIEW` -> height of the picture in pixels."""
 FILES = {"profile-flame": "profile-modules", "plain-memory": "profile-memory", "diff-compare": "diff-operators"}
-"""Names of pictures that differ from those of the views."""
+"""`PAGE-VIEW` -> name of the picture, if the two differ."""
 MAX_BYTES = 60_000
 
 
