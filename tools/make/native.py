@@ -158,7 +158,7 @@ def build_with_thread_sanitizer(xnnpack: Plugin) -> None:
 
 
 def build_emulated(xnnpack: Plugin) -> None:
-    """Build the C++ tests with XNNPACK's kernels for all x86 processors, compiled so that AVX2 is enough to run them."""
+    """Build the C++ tests with XNNPACK's kernels for all x86 processors, compiled for any processor with AVX2."""
     library = output_of(PYTHON, GET_XNNPACK, "--emulated")
     build_plugin(xnnpack, "build/test-emulated", f"-DXNNPACK_DIR={library}")
 
