@@ -52,7 +52,7 @@ class Shape:
 
 
 def drawn_shape(seed: int = SEED) -> Shape:
-    """Draw a shape at random, which is none of a published model."""
+    """Draw a shape at random with `seed`."""
     draw = random.Random(seed)
     kv_heads = draw.choice((4, 5))
     heads = kv_heads * draw.choice((3, 4))

@@ -118,7 +118,7 @@ def make_torch_newest() -> None:
 
 
 def install_openvino_2025() -> None:
-    """Install OpenVINO beside that of `.venv`: the runtime of executorch 1.5.1 crashes with OpenVINO 2026."""
+    """Install OpenVINO 2025 outside of `.venv`: the runtime of executorch 1.5.1 crashes with OpenVINO 2026."""
     target = "build/openvino-2025"
     run("rm", "-rf", target)
     if not install("--no-deps", "--target", target, "openvino>=2025.3,<2026", check=False):

@@ -1,4 +1,4 @@
-"""The parts of `make test-all`: each has a stamp, so that a run that was stopped goes on where it was."""
+"""The parts of `make test-all`: each has a stamp, so that a stopped run continues with the unfinished parts."""
 
 from __future__ import annotations
 

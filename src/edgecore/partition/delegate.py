@@ -214,7 +214,7 @@ class _Failure:
 
 
 def _ask(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[str, str]) -> _Answer:
-    """Call the partitioner. If it refuses a node because of a layout, make all values contiguous and call it once more.
+    """Call the partitioner. After a refusal because of a layout, make all values contiguous and call it again.
 
     Raises:
         CompileError: The partitioner changed the program, or used a tag that it does not define.
@@ -351,7 +351,7 @@ def _fingerprint(program: ExportedProgram) -> list[tuple[str, str, str, str]]:
 def _check_convex(tag: str, nodes: list[Node]) -> None:
     """Raise `CompileError` if a path leaves the partition and enters it again."""
     inside = set(nodes)
-    downstream: set[Node] = set()  # nodes outside of the partition that depend on it
+    downstream: set[Node] = set()  # nodes outside of the partition that depend on the partition
     last = nodes[-1]
     node = nodes[0]
     while node is not last:

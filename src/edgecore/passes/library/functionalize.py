@@ -43,8 +43,8 @@ _MUTATIONS = {InputKind.BUFFER: OutputKind.BUFFER_MUTATION, InputKind.USER_INPUT
 def functionalize(program: ExportedProgram, *, statistics: bool = True) -> ExportedProgram:
     """Return an equivalent program without in-place operators. `program` may be edited.
 
-    An in-place operator becomes its functional overload, and later users of the tensor read the result. A tensor that
-    shares memory with it is computed again from the new content when it is read. Written inputs and buffers become
+    An in-place operator becomes its functional overload, and later users of the tensor read the result. Other tensors
+    that share its memory are computed again from the new content when they are read. Written inputs and buffers become
     results of the program. Some programs are left to torch's own functionalization, which traces the program again:
     those that write through rare views or inside branches and loop bodies, and those with `torch.autocast()` regions.
 
