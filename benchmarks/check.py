@@ -1,11 +1,11 @@
-"""Measure what edgecore promises, next to executorch: latency, lowering, and start of a process.
+"""Measure latency, lowering and start of a process, beside executorch and the limits that edgecore promises.
 
     make bench        or        python benchmarks/check.py [MODEL ...] [--rounds 30]
 
-Latency: one process for each runtime; they alternate in blocks of five runs. The ratio compares the medians.
-Lowering: both compilers start from the same `torch.export` result. Each compiles twice, and the smaller time counts.
-Start: time from the start of a process to the result of a small model without torch and numpy, and its peak
-memory.
+Latency: each runtime has one process, and the processes alternate in blocks of five runs. The ratio is the ratio of the
+medians. Lowering: both compilers start from the same `torch.export` result. Each compiles twice, and the smaller time
+counts. Start: the time from the start of a process until its end, and the peak memory of this process, which runs a
+small model without torch and numpy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from zoo import make
 
 RUNS_PER_BLOCK = 5
 PAUSE = 0.1
-"""Seconds of rest before a block: threads of a runtime may spin after its block, and slow down that of the next."""
+"""Seconds of rest before a block: after a block, threads of a runtime may spin and slow down the next runtime."""
 
 
 class Worker:
@@ -67,7 +67,7 @@ def latency(files: dict[str, Path | str], threads: int, rounds: int) -> dict[str
     """Measure the median seconds of a run in each runtime.
 
     Args:
-        files: Name of the runtime to its file, or to the name of a model: see worker.py.
+        files: Name of the runtime -> its file; for the runtime `eager`, the name of a model (see worker.py).
         threads: Number of threads.
         rounds: Number of blocks for each runtime.
     """

@@ -3,10 +3,10 @@
     python benchmarks/lowering.py [MODEL ...] [--zoo FILE] [--portable] [--rounds 3]
 
 One process lowers each model with both toolchains in turns: `edgecore.compile(exported).buffer` against
-`to_edge_transform_and_lower(exported, ...).to_executorch().buffer`. Each gets an exported program of its own, and the
-export is not measured. Both have lowered a small model before, so imports do not count. Printed: the medians, and the
-ratio of executorch's median to edgecore's. MODEL is a name of tests/zoo.py or of torchvision, or what the function
-`make` of the Python file FILE takes, which returns a module and its inputs.
+`to_edge_transform_and_lower(exported, ...).to_executorch().buffer`. Each lowering gets a new exported program, and the
+export is not measured. Both toolchains lower a small model first, so that imports do not count. The script prints the
+medians, and the ratio of executorch's median to edgecore's. MODEL is a name of tests/zoo.py or of torchvision. With
+--zoo, it is an argument of the function `make` in the Python file FILE, which returns a module and its inputs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def model_of(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
 
 
 def seconds(lower: Lower, exported: torch.export.ExportedProgram) -> float:
-    """Return the time of lowering, without what the toolchain prints."""
+    """Return the seconds that lowering takes; the output of the toolchain is discarded."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         start = time.perf_counter()
         lower(exported)

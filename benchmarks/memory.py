@@ -2,10 +2,11 @@
 
     python benchmarks/memory.py [MODEL ...] [--backend xnnpack] [--exported FOLDER] [--peer FOLDER]
 
-Inputs and outputs are in the arena, as is the default of executorch. The lower bound is the maximum over all steps of
-the bytes that are live in this step. --exported: a folder with NAME.pt2 files of torch.export; --peer: a folder with
-executorch's NAME.portable.pte or NAME.xnnpack.pte. Without these folders the files are made, which takes minutes. Exit
-status 1 if a plan is larger than executorch's, or if fewer than 3 of 4 plans are within 5 % of the lower bound.
+Inputs and outputs are in the arena, which is the default of executorch. The lower bound is the maximum over all steps
+of the bytes that are live in a step. --exported is a folder with NAME.pt2 files of torch.export; --peer is a folder
+with executorch's NAME.portable.pte or NAME.xnnpack.pte. Without these folders the files are made, which takes minutes.
+The exit status is 1 if a plan is larger than executorch's, or if fewer than 3 of 4 plans are within 5 % of the lower
+bound.
 """
 
 from __future__ import annotations

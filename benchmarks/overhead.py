@@ -1,14 +1,17 @@
-"""Measure the overhead of a call from Python, and how much a running method slows down other threads.
+"""Measure the overhead of a call from Python, the cost of traces, and how much a running method slows other threads.
 
     python benchmarks/overhead.py [--rounds 15] [--file MODEL.pte]
 
 Call: a program of three instructions on four numbers is called with numpy arrays, torch tensors and a plain buffer; if
-executorch is installed, it runs the same file. The result is the smallest mean of a block of 5000 calls. Traces: what
-an event costs, in a chain of 64 kernels on four numbers, and what remains after the trace has stopped; with `--file`
-the same for a file, in per cent of a run; and the time to read 65,000 events. Other threads: the speed of a Python
-loop, and of a second method of the program, while a method runs in another thread; and, for comparison, while another
-process runs the method. The slow-down by a process, which shares nothing with this one, is that of the machine itself
-(two virtual cores may be one physical core).
+executorch is installed, executorch runs the same file. The result is the smallest mean of a block of 5000 calls.
+
+Traces: a chain of 64 kernels on four numbers runs with and without a trace. The results are the cost of an event, and
+the slow-down that remains after the trace has stopped. With `--file` the results are also measured for a file, in per
+cent of a run, with the time to read 65,000 events.
+
+Other threads: the results are the speed of a Python loop, and of a second method of the program, while a method runs in
+another thread, and for comparison while another process runs the method. The other process shares nothing with this
+one, so its slow-down comes from the machine (two virtual cores may be one physical core).
 """
 
 from __future__ import annotations
@@ -91,7 +94,7 @@ class Chain(torch.nn.Module):
 
 
 def traces(folder: Path, rounds: int) -> None:
-    """Print what an event of a trace costs, and what a stopped trace costs."""
+    """Print the time that a trace costs per event, and the slow-down that remains after the trace has stopped."""
     path = folder / "chain.pte"
     edgecore.compile(Chain().eval(), (torch.ones(4),), backends=[]).save(path)
     x = np.ones(4, np.float32)
@@ -104,7 +107,7 @@ def traces(folder: Path, rounds: int) -> None:
     model.trace.start()
     model.forward(x)
     events["operators"] = events["threads"] = model.trace.events
-    for _ in range(rounds):  # all kinds in turn, so that a change of the machine's speed meets all
+    for _ in range(rounds):  # run all kinds in turn, so that a change of the machine's speed affects all of them
         for kind, found in times.items():
             model.trace.stop()
             model.trace.clear()
@@ -133,7 +136,7 @@ def traces_of(path: Path, rounds: int) -> None:
             traced.trace.clear()
             traced.trace.start() if kind == "operators" else traced.trace.stop()
             times: list[list[float]] = [[], []]
-            for turn in range(40):  # the two programs in turns: a change of the machine's speed meets both
+            for turn in range(40):  # run both programs in turn, so that a change of the machine's speed affects both
                 for index in (turn % 2, 1 - turn % 2):
                     start = time.perf_counter()
                     (untraced, traced)[index].forward(*inputs)

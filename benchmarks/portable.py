@@ -2,8 +2,8 @@
 
     python benchmarks/portable.py [MODEL ...] [--threads 2] [--rounds 8] [--int8]
 
-One process for each runtime; they alternate in blocks of five runs, as in `check.py`. The ratio is that of the medians.
-With --int8, the quantized file is compared with the fp32 file instead.
+Each runtime has one process, and the processes alternate in blocks of five runs, as in `check.py`. The ratio is the
+ratio of the medians. With --int8, edgecore's int8 file is compared with its fp32 file instead.
 """
 
 from __future__ import annotations

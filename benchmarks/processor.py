@@ -2,8 +2,9 @@
 
     make bench-processor        or        python benchmarks/processor.py [MODEL ...] [--folder FOLDER] [--rounds 12]
 
-It says which processor it is, and then prints the tables of `runtimes.py` for 2 threads and 1 thread, in float32 and in
-int8. The files of all runtimes are kept in FOLDER: to make them takes most of an hour, and the runs ten minutes.
+The script describes the processor, and prints the tables of `runtimes.py` for 2 threads and 1 thread, in float32 and in
+int8. The files of all runtimes are kept in FOLDER, because it takes most of an hour to make them; the runs take ten
+minutes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ FLAGS = ("avx2", "fma", "avx512f", "avx512bw", "avx512_vnni", "avx_vnni", "avx51
 
 
 def processor() -> str:
-    """Describe the processor: name, family, model, those of FLAGS that it has, number of CPUs and caches."""
+    """Describe the processor: name, family, model, supported features among FLAGS, number of CPUs, caches, and date."""
     blocks = Path("/proc/cpuinfo").read_text().strip().split("\n\n")
     fields = dict(line.split(":", 1) for line in blocks[0].replace("\t", "").splitlines())
     flags = [flag for flag in FLAGS if flag in fields["flags"].split()]

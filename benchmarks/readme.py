@@ -3,9 +3,9 @@
     make install .stamps/test .stamps/peers
     .venv/bin/python benchmarks/readme.py [MODEL ...] [--threads 2] [--rounds 12] [--folder FOLDER] [--print]
 
-Each runtime runs the same network in a process of its own, in turns with the others (`runtimes.py`). The files of all
-runtimes are kept in FOLDER: to make them takes half an hour, and the runs ten minutes. Other work on the machine
-falsifies the figures. `--print` prints the section and leaves README.md as it is.
+Each runtime runs the same network in a separate process, in turn with the other runtimes (`runtimes.py`). The files of
+all runtimes are kept in FOLDER, because it takes half an hour to make them; the runs take ten minutes. Other work on
+the machine falsifies the figures. `--print` prints the section and leaves README.md as it is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES = {
     "onnxruntime": "ONNX Runtime",
     "openvino": "OpenVINO",
 }
-"""Distribution of each runtime, by which `runtimes.py` calls it, too -> the name that readers know."""
+"""Name of each runtime's pip package, which is also its name in `runtimes.py` -> the name in the table."""
 
 Times = Mapping[str, float]
 """Runtime -> milliseconds of a run."""
@@ -65,7 +65,7 @@ class Conditions:
 
 
 def section(rows: Sequence[Row], conditions: Conditions) -> str:
-    """Return what stands between the two comments: the conditions, the table, and the ratios."""
+    """Return the text between the two comments of README.md: the conditions, the table, and the ratios."""
     peers = ", ".join(f"{NAMES[name]} {text}" for name, text in conditions.versions.items() if name != "edgecore")
     text = (
         f"Milliseconds of a run with {conditions.threads} threads beside {peers}: medians of {conditions.runs} runs in "
@@ -110,7 +110,7 @@ def replaced(text: str, new: str) -> str:
 
 
 def measure(models: Sequence[str], threads: int, rounds: int, folder: Path) -> list[Row]:
-    """Make the files that FOLDER lacks, and run them. Print a line for each network."""
+    """Make the files that FOLDER lacks, run all files, and print a line for each network."""
     from check import latency
     from runtimes import INT8, files
 

@@ -3,11 +3,11 @@
     pip install executorch==1.5.1 onnxruntime onnx onnxscript openvino nncf
     python benchmarks/runtimes.py [MODEL ...] [--int8] [--threads 2] [--rounds 12] [--folder FOLDER]
 
-One process for each runtime; they alternate in blocks of five runs, with a pause before each block. The last column is
-edgecore's time divided by that of the fastest of the others. OpenVINO computes in float32, not in bfloat16. With
-`--int8`, each runtime's own quantizer gets the same eight calibration samples; weights have a scale for each channel.
-If FOLDER contains files of an earlier run, they are used again. MODEL is a name of tests/zoo.py, or, if it has a slash,
-of models/untuned_models.py.
+Each runtime has one process, and the processes alternate in blocks of five runs, with a pause before each block. The
+last column is edgecore's time divided by the time of the fastest other runtime. OpenVINO computes in float32, although
+it would choose bfloat16 on some processors. With `--int8`, each runtime's own quantizer gets the same eight calibration
+samples, and weights have a scale for each channel. Files of an earlier run in FOLDER are used again. MODEL is a name of
+tests/zoo.py, or a name with a slash of models/untuned_models.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     worker.py RUNTIME FILE THREADS      RUNTIME: edgecore, executorch, onnxruntime or openvino
     worker.py eager MODEL THREADS       MODEL: a name of tests/zoo.py
 
-Each line of stdin is a number of runs. The answer is a line with a JSON list of the seconds of each run.
+Each line of stdin is a number of runs. The answer on stdout is a line with a JSON list of the seconds of each run.
 """
 
 import json

@@ -27,7 +27,7 @@ from zoo import make
 
 OUTPUT = Path(__file__).resolve().parents[1] / "build" / "demo"
 
-# Runs in a new interpreter: loads FILE.pte, runs it on each input in a file of raw float32 values, prints JSON.
+# Code for a new interpreter: it loads a .pte, runs it on each input in a file of raw float32 values, and prints JSON.
 RUNNER = """
 import array, json, statistics, sys, time
 import edgecore

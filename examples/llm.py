@@ -1,6 +1,6 @@
-"""A language model from a checkpoint to a chat: python examples/llm.py FOLDER_OR_NAME [QUESTION].
+"""Export a language model from a checkpoint, and chat with it: python examples/llm.py FOLDER_OR_NAME [QUESTION].
 
-The first run exports the checkpoint to a folder in `build/llm` that is named after it, later ones load it from there.
+The first run exports the checkpoint to a folder with its name in `build/llm`; later runs load the model from there.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Formats all C and C++ files of the repository. With --check it changes nothing, and fails if a file is not formatted.
+# Formats all C and C++ files of the repository. With --check it only fails if a file is not formatted.
 set -eu
 cd "$(dirname "$0")/.."
 mode="-i"

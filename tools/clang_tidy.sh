@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs clang-tidy with the compile commands of the C++ test build. With arguments: all checks of .clang-tidy on these
-# sources. Without arguments: only the check of names, on the sources of the core, host, kernels and tools and on their
-# tests, which have changed since `make .stamps/clang-tidy` last passed: all of them if a header has.
+# Runs clang-tidy with the compile commands of the C++ test build. With arguments, it runs all checks of .clang-tidy on
+# these sources. Without arguments, it runs only the check of names. This check reads the sources and tests of the core,
+# host, kernels and tools that changed since `make .stamps/clang-tidy` last passed, or all of them if a header changed.
 set -eu
 cd "$(dirname "$0")/.."
 [ -f build/test/compile_commands.json ] || { echo "no build/test: run make ctest first" >&2; exit 1; }

@@ -2,10 +2,10 @@
 """Compile a set of networks, and print a SHA-256 of the written files for each: NETWORK RECIPE RUNTIME HASH.
 
 A refactoring must not change a byte of any file: run this tool before and after, and compare the output with `diff`.
-Networks are those of `tests/zoo.py` (including torchvision's), the small programs below, which use passes that the zoo
-does not use, and those of `../shared/zoo/models.py` beside the repository, if this file exists. Weights and inputs come
-from a fixed seed, and torch runs on one thread, so that the calibration of `int8` is the same in every run. The hash
-covers the `.pte`, followed by its `.ptd` files. The names of source files in the `.pte` are written without their
+The networks come from `tests/zoo.py` (including torchvision's), from the small programs below, which use passes that
+the zoo does not use, and from `../shared/zoo/models.py` beside the repository, if this file exists. Weights and inputs
+come from a fixed seed, and torch runs on one thread, so that the calibration of `int8` is the same in every run. The
+hash covers the `.pte`, followed by its `.ptd` files. The names of source files in the `.pte` are written without their
 folders, which differ between checkouts. If a compilation fails, the type of the error is printed instead of the hash.
 
     python tools/file_hashes.py > before.txt

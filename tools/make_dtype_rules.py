@@ -33,7 +33,7 @@ PATH = Path(__file__).resolve().parents[1] / "src/edgecore/ir/dialect/dtype_rule
 LETTER_DTYPES = {letter: dtype for dtype, letter in DTYPE_LETTERS.items()}
 SCALARS = {"I": 1, "F": 1.5, "B": True}
 NO_KERNEL = tuple(f"for '{name}'" for name in ("Half", "BFloat16", "UInt16", "UInt32"))
-"""Parts of error messages for a missing CPU kernel of a dtype that the CPU supports less.
+"""Parts of error messages about a missing CPU kernel, for dtypes in which the CPU lacks many kernels.
 
 For any other dtype, a missing kernel means that the operator does not accept the dtype.
 """
@@ -168,8 +168,8 @@ def allowed(target: OpOverload, call: Call) -> tuple[str | None, bool]:
     """Try a call on meta tensors and on the CPU.
 
     Returns:
-        The letters of the result dtypes, None if the call fails; and True if the CPU has no kernel for it, so that only
-        the meta call has succeeded.
+        The letters of the result dtypes, None if the call fails; and True if the CPU has no kernel for the call, so
+        that only the call on meta tensors has succeeded.
     """
     try:
         arguments = torch.utils._pytree.tree_map(lambda v: v.to("meta") if is_tensor(v) else v, call[0])
@@ -191,7 +191,7 @@ def allowed(target: OpOverload, call: Call) -> tuple[str | None, bool]:
 
 
 def to_meta(value: Any) -> Any:
-    """Move a tensor to the meta device, replace a device by it, and return any other value unchanged."""
+    """Move a tensor to the meta device, replace a device by the meta device, and return any other value unchanged."""
     if isinstance(value, torch.device):
         return torch.device("meta")
     return value.to("meta") if is_tensor(value) else value

@@ -34,7 +34,7 @@ SECONDS = 240
 ORIGINAL = ".unmarked"
 """Suffix of the copy of a marked file."""
 TESTS = 100
-"""As many tests run for one fault, the tests of its package first."""
+"""Largest number of tests that run for one fault; the tests of the fault's package run first."""
 
 _COMPARISONS = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in",
                 ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is"}  # fmt: skip
@@ -97,7 +97,7 @@ def faults(path: Path) -> Iterator[tuple[Fault, int]]:
 
 
 def executed_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and all below it, without annotations: no test can catch a fault in one."""
+    """Yield a node and all nodes below it except annotations, because no test can catch a fault in an annotation."""
     yield node
     for part, value in ast.iter_fields(node):
         if part not in ("annotation", "returns"):
@@ -199,7 +199,7 @@ def statement_at(node: ast.Module, number: int) -> tuple[int, int]:
         if isinstance(statement, ast.If) and len(statement.orelse) == 1:
             branch = statement.orelse[0]
             if isinstance(branch, ast.If) and branch.col_offset == statement.col_offset:
-                branch.lineno = 0  # `elif`: nothing can stand before it
+                branch.lineno = 0  # skip an `elif`: no statement can stand before it
         if isinstance(statement, ast.stmt) and best[0] < statement.lineno <= number <= (statement.end_lineno or 0):
             best = (statement.lineno, statement.col_offset)
     return best

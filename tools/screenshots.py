@@ -1,6 +1,6 @@
 """Make the pictures of pages in docs/images: `python tools/screenshots.py`, with the system's Chromium.
 
-Each is at most 60 kB: 1000 pixels wide, with 64 colours.
+Each picture is 1000 pixels wide, with 64 colours, and at most 60 kB large.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ VIEWS = {
     "diff-compare": 480,
     "diff-placement": 400,
 }
-"""Name of the page and of the view, and the height of the picture."""
+"""`PAGE-VIEW` -> height of the picture in pixels."""
 FILES = {"profile-flame": "profile-modules", "plain-memory": "profile-memory", "diff-compare": "diff-operators"}
-"""Names of pictures that differ from those of the views."""
+"""`PAGE-VIEW` -> name of the picture, if the two differ."""
 MAX_BYTES = 60_000
 
 
 def pages(folder: Path) -> None:
-    """Write the pages into a folder: those of MobileNetV2, and a delegation report."""
+    """Write the pages into a folder: the pages of MobileNetV2, and a delegation report."""
     torch.manual_seed(0)
     model, (x,) = make("mobilenet_v2")
     traces = []
@@ -79,14 +79,14 @@ class Ranked(torch.nn.Module):
         self.scale = torch.nn.Conv2d(5, 5, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return float32 [1, 5, 128, 128]."""
+        """Return the scores of the classes plus their scaled ranks: float32 [1, 5, 128, 128]."""
         scores = self.unet(x)
         ranks = torch.argsort(torch.cumsum(scores, 1), 1).to(x.dtype)
         return self.scale(ranks) + scores
 
 
 def report_page(path: Path) -> None:
-    """Write the delegation report of a quantized network of which XNNPACK computes a part."""
+    """Write the delegation report of a quantized network. XNNPACK computes a part of the network."""
     torch.manual_seed(0)
     x = torch.randn(1, 3, 128, 128)
     program = edgecore.compile(Ranked().eval(), (x,), backends=["xnnpack"], quantize="int8", calibration=[(x,)])

@@ -1,9 +1,9 @@
-// A plugin of qemu 7.2 and later that counts what an emulated program executes: instructions, and bytes loaded and
-// stored, for each block of instructions without a branch inside. Debian does not package the header, so what is needed
-// of it is declared here.
-// At its end it writes lines "FILE OFFSET INSTRUCTIONS LOADED STORED" to the file that the environment variable
-// EDGECORE_INSTRUCTIONS names; OFFSET is where in FILE, a program or a library, a block starts. Of an emulated machine
-// FILE is "-" and OFFSET an address of its memory.
+// A plugin of qemu 7.2 and later that counts the executed instructions, and the bytes that they load and store, for
+// each basic block of an emulated program. Debian does not package qemu's header for plugins, so this file declares the
+// parts of the header that it needs.
+// At the end of the program, the plugin writes lines "FILE OFFSET INSTRUCTIONS LOADED STORED" to the file in the
+// environment variable EDGECORE_INSTRUCTIONS. A block starts at OFFSET in FILE, the program or a library. If qemu
+// emulates a whole machine, FILE is "-" and OFFSET is an address in the memory of this machine.
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ struct qemu_info_t {
   struct {
     int lowest, current;
   } version;
-  bool is_machine;  // not one program
+  bool is_machine;  // true if qemu emulates a whole machine, false for a single program
 };
 enum { ADD_U64 = 0 };                  // enum qemu_plugin_op
 enum { NO_REGISTERS = 0 };             // enum qemu_plugin_cb_flags
@@ -77,7 +77,8 @@ static void write_block(FILE *output, const char *file, uintptr_t offset, const 
           block->loaded, block->stored);
 }
 
-// An emulated program's memory is that of this process, shifted: so are its mapped files.
+// Finds the file of each block in /proc/self/maps: the memory of an emulated program, with the files that are mapped
+// into it, is a part of the memory of this process.
 static void ended(plugin_id id, void *context) {
   (void)id;
   (void)context;

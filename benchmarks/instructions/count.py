@@ -4,9 +4,9 @@
         [--cpu neoverse-n1] [--functions 10]
 
 PROGRAM is edgecore-run of a build for Arm, such as build/linux-arm64, and LIBRARY the plugin's native library. The
-count of a run is the difference between two runs and one run, so that loading does not count. It is the same each time:
-with --threads 1 the program does the same work. An instruction is one of the program, of any cost. The other two
-columns are millions of bytes that these instructions load and store.
+count of a run is the count of two runs minus the count of one run, so that loading does not count. The count is the
+same each time, because with --threads 1 the program always does the same work. All instructions count alike, whatever
+they cost. The other two columns are millions of bytes that these instructions load and store.
 """
 
 import argparse
@@ -49,7 +49,8 @@ class Functions:
         self.segments = [
             (int(row[1], 16), int(row[4], 16), int(row[2], 16)) for row in rows if row and row[0] == "LOAD"
         ]
-        # A stripped file has no names here. Those of its exported functions would stand for all functions between them.
+        # A stripped file has no names here. Do not use its exported names (`nm -D`) instead: the functions between two
+        # exported ones would count for the first.
         listing = subprocess.run([NM, "-nC", path], capture_output=True, text=True, check=True).stdout
         symbols = [line.split(maxsplit=2) for line in listing.splitlines() if line[:1].isalnum()]
         code = [(int(row[0], 16), row[2]) for row in symbols if row[1] in "tTwW" and not row[2].startswith("$")]

@@ -97,7 +97,7 @@ def main() -> None:
         best = [float("inf")] * len(calls)
         for _ in range(options.rounds):
             for index, call in enumerate(calls):
-                for _ in range(4):  # the first brings the weights into the cache
+                for _ in range(4):  # the first call brings the weights into the cache
                     begin = time.perf_counter()
                     call()
                     best[index] = min(best[index], (time.perf_counter() - begin) * 1e6)

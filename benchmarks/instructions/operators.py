@@ -1,6 +1,6 @@
 """Count the instructions of single integer operators on a Cortex-M55 (MVE, DSP only, plain C) and a Cortex-M33.
 
-The count of an operator is that of a network with two such layers less that of one with one layer.
+The count of an operator is the count of a network with two such layers minus the count of a network with one.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ PROCESSORS = {
     "plain C": ("cortex-m55", "-march=armv8.1-m.main+fp.dp -mfloat-abi=hard"),
     "M33": ("cortex-m33", "-mcpu=cortex-m33+nofp -mfloat-abi=soft"),
 }
-"""Code -> its processor, and the compiler's options for it."""
+"""Kind of machine code -> the processor, and the compiler options that produce this kind of code."""
 
 
 def count(folder: Path, layer: str, dtype: torch.dtype, layers: int, code: str) -> int:
-    """Return how many instructions an inference of a network takes."""
+    """Return the number of instructions of one inference of a network with `layers` equal layers."""
     make, shape = LAYERS[layer]
     torch.manual_seed(0)
     pte = folder / "network.pte"

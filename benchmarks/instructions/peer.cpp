@@ -1,6 +1,6 @@
-// Runs a file on the C++ libraries of executorch's wheel for 64-bit Arm, with one thread. Takes the arguments of
-// edgecore-run that count.py gives: FILE.pte --runs N --input FILE.npy... [--output FILE]. An input has the rank, dtype
-// and data of a file of NumPy; the output file gets the bytes of the first output.
+// Runs a file on the C++ libraries of executorch's wheel for 64-bit Arm, with one thread. The arguments are those that
+// count.py passes to edgecore-run: FILE.pte --runs N --input FILE.npy... [--output FILE]. Each input is a NumPy file of
+// float32 or int64. The output file receives the bytes of the first output of the last run.
 #include <executorch/extension/module/module.h>
 #include <executorch/extension/tensor/tensor_ptr.h>
 

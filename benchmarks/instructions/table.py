@@ -4,14 +4,15 @@
 
 RUN and LIBRARY are edgecore-run and libedgecore_xnnpack.so for 64-bit Arm (`make test-platforms` builds them in
 build/platforms/aarch64). The peer is the C++ runtime of executorch's wheel for 64-bit Arm, which needs neither torch
-nor Python: peer.cpp is linked with its libraries. qemu runs both with one thread. FOLDER keeps the wheel, the peer's
-program and the files that the two compilers make of a network: with --again, those of edgecore are made anew.
+nor Python: peer.cpp is linked with the wheel's libraries. qemu runs both programs with one thread. FOLDER keeps the
+wheel, the peer's program and the files that the two compilers make of each network. With --again, the files of edgecore
+are made again.
 
-The wheel's cpuinfo finds the processor in /proc/cpuinfo, which under qemu is the host's. FOLDER/sysroot has one that
-names the emulated processor, so that XNNPACK chooses its kernels for it.
+The library cpuinfo in the wheel reads the processor from /proc/cpuinfo, which under qemu describes the host. So
+FOLDER/sysroot has a /proc/cpuinfo that names the emulated processor, for which XNNPACK then chooses its kernels.
 
-With --functions, the functions with most instructions follow each row. The peer's libraries are stripped; instructions
-are known by library only.
+With --functions, the functions with most instructions follow each row. The peer's libraries are stripped, so their
+instructions are listed by library only.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ CPU revision\t: 1
 
 
 def build_peer(folder: Path) -> Path:
-    """Download the peer's wheel and link its program, unless that is done already."""
+    """Download the peer's wheel, and link peer.cpp with its libraries, unless the program exists already."""
     program = folder / "peer"
     if program.exists():
         return program
@@ -77,7 +78,7 @@ def make_sysroot(folder: Path) -> Path:
 
 
 def make_files(name: str, recipes: Iterable[str], folder: Path, again: bool) -> None:
-    """Compile a network with both compilers, except the files that exist; `again` compiles with edgecore anyway."""
+    """Compile a network with both compilers, except for files that exist; with `again`, replace edgecore's files."""
     wanted = [(recipe, side) for recipe in recipes for side in ("edgecore", "executorch")]
     missing = [
         (recipe, side, path)

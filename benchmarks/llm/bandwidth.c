@@ -1,4 +1,5 @@
-// Prints the bytes per second that THREADS threads read from 512 MiB, in units of 10^9: the best of ten rounds.
+// bandwidth THREADS: prints the memory bandwidth in GB/s when this number of threads reads 512 MiB, the best of ten
+// rounds.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ int main(int argc, char **argv) {
   if (memory == NULL || threads < 1 || threads > kMaxThreads) return 1;
   memset(memory, 1, kBytes);
   double best = 0;
-  volatile uintptr_t result = 0;  // reads are not left out
+  volatile uintptr_t result = 0;  // volatile, so that the compiler does not remove the reads
   for (int round = 0; round < kRounds; ++round) {
     pthread_t workers[kMaxThreads];
     const double start = now();

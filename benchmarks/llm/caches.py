@@ -1,10 +1,10 @@
-"""Decode of one model in files with caches of float32, float16 and int8, in alternating turns of one process.
+"""Measure decoding with caches of float32, float16 and int8: files of one model run in turns in one process.
 
     edgecore llm export MODEL -o f32.pte --bits 4 --embedding-bits 4 --context 1024
     (the same with --cache-bits 16 and --cache-bits 8)
     python benchmarks/llm/caches.py f32.pte f16.pte i8.pte --threads 1
 
-Prints the median tokens per second of 64 tokens after 500.
+Prints the median tokens per second while 64 tokens follow a prompt of 500 tokens.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Make the files of `run.py`: checkpoints, edgecore's files, and the peers with theirs, each in its own environment.
+"""Make the files that `run.py` measures: checkpoints, and the files of edgecore and its peers, and install the peers.
 
     python benchmarks/llm/prepare.py [SHAPE ...] [--folder build/llm-peers] [--peers llama.cpp executorch onnx openvino]
 
-All linear layers and the output layer get 4 bits in groups of 32. executorch 1.5.1 and edgecore-llm are those of the
-Python that runs this script, `pip install "edgecore-llm[compile]" executorch==1.5.1 gguf`. What exists is kept.
+All linear layers and the output layer get weights of 4 bits in groups of 32. Each peer has its own environment, except
+executorch 1.5.1: this script uses executorch and edgecore-llm of the Python that runs it, in which
+`pip install "edgecore-llm[compile]" executorch==1.5.1 gguf` has been run. Existing files are kept.
 
-The heads' rows are not put into the order that GGUF and Meta's checkpoints have for rotations: with random weights and
-equal work it makes no difference to the speed.
+GGUF and Meta's checkpoints have the rows of query and key weights in another order, for rotary embeddings. This script
+does not reorder them, because the weights are random and the order has no effect on the speed.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ META = {
     "input_layernorm": "attention_norm", "post_attention_layernorm": "ffn_norm", "model.layers": "layers",
 }
 # fmt: on
-"""Names of Meta's checkpoints by parts of Hugging Face's."""
+"""Part of a tensor's name in Hugging Face's checkpoints -> the same part in Meta's checkpoints."""
 
 
 def python_of(folder: Path, peer: str) -> Path:
@@ -55,7 +56,7 @@ def python_of(folder: Path, peer: str) -> Path:
         # llama.cpp is built from source, for the instructions of this processor.
         settings = os.environ | {"CMAKE_ARGS": "-DGGML_NATIVE=ON"}
         subprocess.run([python, "-m", "pip", "install", *PACKAGES[peer]], check=True, env=settings)
-        # One that belongs to another build of torch would keep transformers from being imported.
+        # transformers cannot be imported beside a torchvision for another build of torch.
         subprocess.run([python, "-m", "pip", "uninstall", "--yes", "torchvision"], check=True)
         (environment / "done").touch()
     return python
@@ -179,7 +180,7 @@ def main() -> None:
             peer = runner.split("-")[0]
             if (checkpoint / file).exists() or peer not in ("edgecore", *arguments.peers):
                 continue
-            part = checkpoint / f"part-{file}"  # so that what is cut off is not taken for made
+            part = checkpoint / f"part-{file}"  # renamed at the end, so that an incomplete file is not used later
             remove(part)
             try:
                 make(python_of(folder, peer), checkpoint, SHAPES[name], part)

@@ -2,8 +2,8 @@
 
     python benchmarks/llm/quality.py [--width 256 --layers 4 --steps 120]
 
-The model reads characters. It is trained on the help texts of Python and measured on text that follows them, as in
-plugins/edgecore-llm/tests/test_quality.py, whose limits are the bars.
+The model reads characters. It is trained on help texts of Python and measured on the text after them, as in
+plugins/edgecore-llm/tests/test_quality.py, which sets limits for the perplexity.
 """
 
 from __future__ import annotations

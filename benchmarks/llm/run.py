@@ -1,9 +1,9 @@
-"""Measure edgecore-llm beside its peers with the files of `prepare.py`, and write the tables of README.md.
+"""Measure edgecore-llm and its peers with the files of `prepare.py`, and write the tables of README.md.
 
     python benchmarks/llm/run.py [SHAPE ...] [--folder build/llm-peers] [--turns 5] [--threads 1 2] [--prefix COMMAND]
 
-The runners alternate: in each turn each of them starts once as a process of its own, for each number of threads. A
-figure is the median of the turns. The bandwidth of the memory is measured in each turn as well.
+The runners alternate: in each turn, each runner starts once in a new process for each number of threads. Each figure is
+the median of all turns. The bandwidth of the memory is measured in each turn as well.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from processor import processor
 HERE = Path(__file__).parent
 HEADING = "\n## Measured\n"
 BITS = {"onnx": 5.0}
-"""Bits of a weight with its share of the scales: float32 scales with ONNX Runtime, 16 bits with the others."""
+"""Bits of a weight and its share of the group's scale: 4 + 32 / 32 with the float32 scales of ONNX Runtime. For other
+runners it is 4.5, because their scales have 16 bits."""
 CACHE_BYTES = {"llama.cpp": 2, "openvino": 1}
 """Bytes of a cached value: float16 with llama.cpp, int8 with OpenVINO, float32 with the others."""
 OURS = "edgecore"
@@ -45,7 +46,10 @@ def size(path: Path) -> int:
 
 
 def measure(name: str, runners: list[str], arguments: argparse.Namespace) -> Speeds:
-    """Return lists of speeds by runner, threads and kind; the bandwidth is the runner "memory"."""
+    """Return (runner, threads, "prefill" or "decode") -> a speed for each turn, in tokens per second.
+
+    The runner "memory" is the bandwidth of the memory in GB/s.
+    """
     folder: Path = arguments.folder.absolute()
     prefix = shlex.split(arguments.prefix)
     bandwidth = folder / "bandwidth"

@@ -20,7 +20,7 @@ HEAD = 64
 
 @dataclass(frozen=True)
 class Shape:
-    """A decoder of the family Llama, whose output layer is the table of embeddings."""
+    """A decoder of the family Llama, whose output layer shares its weight with the embedding table."""
 
     width: int
     inner: int
@@ -30,7 +30,7 @@ class Shape:
     vocabulary: int
 
     def matrices(self) -> list[tuple[str, int, int]]:
-        """Return name, outputs and inputs of the matrices of a layer."""
+        """Return (name, outputs, inputs) of each weight matrix of a decoder layer."""
         q, kv = self.heads * HEAD, self.kv_heads * HEAD
         return [
             ("self_attn.q_proj", q, self.width),
@@ -47,12 +47,12 @@ class Shape:
         return self.layers * sum(rows * columns for _, rows, columns in self.matrices()) + self.vocabulary * self.width
 
     def cached(self) -> int:
-        """Return the number of cached values of a position."""
+        """Return the number of values that the caches of all layers hold for one position: keys and values."""
         return 2 * self.layers * self.kv_heads * HEAD
 
 
 def drawn_shape(seed: int = SEED) -> Shape:
-    """Draw a shape of another width."""
+    """Draw a shape at random with `seed`."""
     draw = random.Random(seed)
     kv_heads = draw.choice((4, 5))
     heads = kv_heads * draw.choice((3, 4))
@@ -71,11 +71,11 @@ SHAPES = {
     "drawn": drawn_shape(),
     "1b": Shape(width=2048, inner=8192, heads=32, kv_heads=8, layers=16, vocabulary=128256),
 }
-"""SmolLM2-135M, a shape that SEED drew, and Llama-3.2-1B."""
+"""The shapes of SmolLM2-135M and Llama-3.2-1B, and a shape that is drawn with SEED."""
 
 
 def make_checkpoint(shape: Shape, folder: Path) -> None:
-    """Write a folder of Hugging Face with random weights and a tokenizer, one token for each byte."""
+    """Write a checkpoint in the format of Hugging Face: random weights, and a tokenizer with one token per byte."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {
         "architectures": ["LlamaForCausalLM"],
@@ -115,7 +115,7 @@ def make_checkpoint(shape: Shape, folder: Path) -> None:
 
 
 def write_tokenizer(vocabulary: int, folder: Path) -> None:
-    """Write a tokenizer with a token for each byte; texts never give the other tokens."""
+    """Write a tokenizer with a token for each byte, and unused tokens up to the size of the vocabulary."""
     pieces = sorted(pre_tokenizers.ByteLevel.alphabet())
     pieces += [f"<|{token}|>" for token in range(len(pieces), vocabulary)]
     tokenizer = Tokenizer(models.BPE({piece: token for token, piece in enumerate(pieces)}, []))

@@ -2,8 +2,8 @@
 
     PYTHON turn.py RUNNER FILE THREADS PROMPT NEW
 
-PYTHON is that of the runner's environment. A shorter answer to the same prompt comes first, so that memory is there and
-kernels are compiled.
+PYTHON is the Python of the runner's environment. A shorter answer to the same prompt runs first, so that the measured
+answer neither allocates memory nor compiles kernels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ WARM_TOKENS = 4
 def measure(
     restart: Callable[[], None], append: Callable[[list[int]], object], prompt: int, new: int
 ) -> tuple[float, float]:
-    """Return the tokens per second of a prompt and of `new` tokens: `append` computes some and finds the next one."""
+    """Return the tokens per second of a prompt, and of `new` tokens after the prompt.
+
+    `append` runs the model on tokens and finds the next token; `restart` empties the caches.
+    """
     prompt_tokens = [7 + i * 37 % 200 for i in range(prompt)]
     speeds = (0.0, 0.0)
     for count in (WARM_TOKENS, new):
@@ -64,7 +67,7 @@ def llama_cpp(file: str, threads: int, prompt: int, new: int) -> tuple[float, fl
         ids = (ctypes.c_int32 * len(tokens))(*tokens)
         if library.llama_decode(context, library.llama_batch_get_one(ids, len(tokens))) != 0:
             raise RuntimeError("llama_decode failed")
-        logits = library.llama_get_logits_ith(context, -1)  # waits
+        logits = library.llama_get_logits_ith(context, -1)  # waits for the end of the computation
         np.ctypeslib.as_array(logits, (vocabulary,)).argmax()
 
     return measure(restart, append, prompt, new)
@@ -73,7 +76,7 @@ def llama_cpp(file: str, threads: int, prompt: int, new: int) -> tuple[float, fl
 def executorch(file: str, threads: int, prompt: int, new: int) -> tuple[float, float]:
     from pathlib import Path
 
-    # Both load kernels of the file.
+    # These two imports register kernels that the file calls.
     import executorch.kernels.quantized  # noqa: F401
     from executorch.extension.llm.custom_ops import custom_ops  # noqa: F401
     from executorch.extension.llm.runner import GenerationConfig, TextLLMRunner
@@ -128,7 +131,7 @@ def openvino(folder: str, threads: int, prompt: int, new: int) -> tuple[float, f
     mask = ov.Tensor(np.ones((1, prompt), np.int64))
     speeds = (0.0, 0.0)
     for count in (WARM_TOKENS, new + 1):
-        # Another prompt each time: what the prompts begin with in common would be taken from the cache.
+        # Use another prompt each time: OpenVINO caches prompts, and would not compute a beginning that it has cached.
         ids = ov.Tensor(np.array([[7 + (count + i * 37) % 200 for i in range(prompt)]], np.int64))
         config = library.GenerationConfig(max_new_tokens=count, ignore_eos=True, do_sample=False)
         metrics = pipeline.generate(library.TokenizedInputs(ids, mask), config).perf_metrics

@@ -58,7 +58,7 @@ def _error(ours: list[Any], reference: list[Any]) -> float:
 
 
 def _other(value: Any) -> Any:
-    """Make another input of the same shape and dtype."""
+    """Return another input of the same shape and dtype, computed from `value`."""
     return value.flip(-1) * 1.5 + 0.5 if value.is_floating_point() else value.roll(1, 1)
 
 
@@ -102,7 +102,7 @@ def measure(name: str) -> dict[str, Any]:
         with torch.no_grad():
             exact = _flat(copy.deepcopy(model).double()(*map(_double, inputs)))
         row |= {"error_to_float64": _error(got, exact), "eager_to_float64": _error(expected, exact)}
-    # An error of up to twice eager's own error is right: other orders of summation cause such differences.
+    # Accept an error of up to twice the error of eager PyTorch: other orders of summation cause such differences.
     right = row["error"] <= BOUND or row["error_to_float64"] <= max(BOUND, 2 * row["eager_to_float64"])
     row["status"] = "wrong" if not right else "right" if row["moves"] > MOVES else "output does not depend on input"
     ours, eager = [], []

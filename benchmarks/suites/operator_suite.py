@@ -4,10 +4,10 @@
 
 FLOW is `portable` or `xnnpack` (edgecore's files on its own runtime), `stock` (files without a backend on executorch's
 runtime), or `executorch` or `executorch_xnnpack` (executorch's own lowering and runtime). Without it, `portable` and
-`xnnpack` run. A PATTERN such as `pool` selects the tests with it in their names. The tests compare with eager PyTorch
-on random inputs; what they accept of executorch (0.1 + 4 %) is 0.001 + 0.1 % here. A test is skipped if PyTorch
-cannot run or export its module, or if the suite does so itself. Exit status 1 if a test fails that is not among
-`EXCEPTIONS`, or if no test runs.
+`xnnpack` run. A PATTERN such as `pool` selects the tests with this text in their names. The tests compare with eager
+PyTorch on random inputs. The accepted difference is 0.001 + 0.1 % here; for executorch, the suite accepts 0.1 + 4 %. A
+test is skipped if PyTorch cannot run or export its module, or if the suite skips it. The exit status is 1 if a test
+fails that is not among `EXCEPTIONS`, or if no test runs.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ EXCEPTIONS = {
 
 
 class Runner:
-    """What a test of the suite gets as `test_runner`: it compiles and runs a module in one flow."""
+    """The object that a test of the suite receives as `test_runner`: it compiles and runs a module in one flow."""
 
     def __init__(self, flow: str, name: str) -> None:
         self.flow = flow
         self.name = name
-        self._flow = all_flows()[PEERS.get(flow, "portable")]  # of which LSTMs read that it does not quantize
+        self._flow = all_flows()[PEERS.get(flow, "portable")]  # tests of LSTMs read whether this flow quantizes
 
     def lower_and_run_model(
         self,
@@ -55,7 +55,7 @@ class Runner:
     ) -> None:
         """Compile a module and compare a run with eager PyTorch; skip the test if PyTorch itself cannot run it.
 
-        The two names and their order are those of the suite.
+        The method has the name and the parameters with which the suite calls it.
         """
         if self.flow in PEERS:
             self._run_peer(model, inputs, generate_random_test_inputs, dynamic_shapes)
@@ -71,7 +71,7 @@ class Runner:
         if generate_random_test_inputs:
             inputs = tuple(_random_like(tensor) for tensor in inputs)
         expected, flat = tree_leaves(exported.module()(*inputs)), tree_leaves(inputs)
-        buffer = program.buffer  # executorch's module only points to it, as its results do to the module
+        buffer = program.buffer  # keep these bytes and `loaded` alive: executorch's results point into both
         if self.flow == "stock":
             loaded = _load_for_executorch_from_buffer(buffer)
             actual = loaded.run_method("forward", flat)

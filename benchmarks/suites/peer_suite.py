@@ -2,11 +2,11 @@
 
     python benchmarks/suites/peer_suite.py xnnpack|compiler [--executorch] [PATTERN ...]
 
-The tests and their harness come from the wheel, all else of ExecuTorch from edgecore's compatibility module, so that
-lowering, quantizers, partitioners and the runtime are edgecore's. `--executorch` runs the same tests on executorch
-itself. A PATTERN such as `conv` selects the tests with it in their names. A test that needs a name without counterpart
-is counted apart, with the name. Checks of graph text look for edgecore's spelling of an operator. Exit status 1 if a
-test fails, or if none runs.
+The tests and their harness come from the wheel. All other modules of ExecuTorch come from edgecore's compatibility
+module, so that lowering, quantizers, partitioners and the runtime are edgecore's. `--executorch` runs the same tests on
+executorch itself. A PATTERN such as `conv` selects the tests with this text in their names. A test that needs a name of
+ExecuTorch for which edgecore has no counterpart is counted separately, with the name. Checks of graph text look for
+edgecore's spelling of an operator. The exit status is 1 if a test fails, or if no test passes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OF_WHEEL = (
     "executorch.exir.tests",
     *("executorch.exir.program.test", "executorch.exir.emit.test", "executorch.exir.backend.test"),
 )
-"""Modules of tests and of their harness, which the wheel gives."""
+"""The modules of the tests and of their harness, which are imported from the wheel."""
 
 LIBRARIES = ("aten", "quantized_decomposed", "dim_order_ops")
 
@@ -51,7 +51,7 @@ class NoCounterpart(Exception):
 
 
 class _Missing(type):
-    """Classes that stand for names without counterpart: they can be imported, and raise when a test uses them."""
+    """The metaclass of stand-ins for names without counterpart: their import works, but their use raises an error."""
 
     def _raise(cls, *args: Any, **kwargs: Any) -> NoReturn:
         raise NoCounterpart(cls.__name__)
@@ -65,7 +65,7 @@ class _Missing(type):
 
 
 class Blob(torch.nn.Module):
-    """The module of a blob from nowhere, which a file of models makes when it is imported; edgecore has none."""
+    """A stand-in for `LoweredBackendModule`: a file of test models constructs one from a made-up blob when imported."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -76,12 +76,15 @@ class Blob(torch.nn.Module):
 
 
 def missing(name: str) -> _Missing:
-    """Return a stand-in for a name."""
+    """Return a stand-in for the name of ExecuTorch without counterpart."""
     return _Missing(name, (), {})
 
 
 class Finder:
-    """Gives tests from the wheel, and modules without counterpart as stand-ins. edgecore's finder follows."""
+    """A finder that imports tests from the wheel, and all other modules of ExecuTorch by edgecore's finder `compat`.
+
+    Names that `compat` lacks become stand-ins.
+    """
 
     def __init__(self, wheel: Path, compat: Any) -> None:
         self.wheel = wheel
@@ -97,7 +100,7 @@ class Finder:
         return ModuleSpec(fullname, self, is_package=True)  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Return a module of counterparts."""
+        """Return a module with edgecore's counterparts of the names in a module of ExecuTorch."""
         module: ModuleType = self.compat.create_module(spec)
         return module
 
@@ -118,7 +121,7 @@ class Finder:
 
 
 def on_edgecore(wheel: Path) -> None:
-    """Let the imports of the tests give edgecore's counterparts, and adapt the harness to them."""
+    """Make the imports of the tests return edgecore's counterparts, and adapt the harness to these counterparts."""
     import edgecore.executorch
     from edgecore.pipeline import ExecutorchProgramManager
 
@@ -140,7 +143,7 @@ def on_edgecore(wheel: Path) -> None:
 
 
 class Check:
-    """The FileCheck of the harness, which gets ExecuTorch's spelling of operators and looks for edgecore's."""
+    """A FileCheck for the harness, which translates ExecuTorch's spelling of operators to edgecore's spelling."""
 
     def __init__(self) -> None:
         self.check_ = FileCheck()
@@ -153,7 +156,7 @@ class Check:
         return add
 
     def run(self, code: str) -> None:
-        """Raise RuntimeError unless the text has what the checks want."""
+        """Raise RuntimeError if a check fails for the text."""
         self.check_.run(code)
 
 
@@ -163,7 +166,7 @@ def memory_format(dim_order: list[int]) -> torch.memory_format:
 
 
 def spelling(text: str) -> str:
-    """Return how the code of edgecore's graphs spells an operator."""
+    """Return the spelling of an operator in the code of edgecore's graphs, from ExecuTorch's spelling."""
     if text.endswith("executorch_call_delegate"):
         return "edgecore_ir_delegate_call_delegate"
     prefix = "executorch_exir_dialects_edge__ops_"
@@ -177,7 +180,7 @@ def spelling(text: str) -> str:
 
 
 def spelled(check: Callable[..., None]) -> Callable[..., None]:
-    """Return an assertEqual that wants edgecore's names of operators, without "aten.", in blobs of test backends."""
+    """Return an assertEqual that expects edgecore's names of operators in blobs of test backends: without "aten."."""
 
     def wanted(self: unittest.TestCase, first: Any, second: Any, msg: Any = None) -> None:
         is_blob = isinstance(second, str) and "WithPreprocessAll#" in second

@@ -18,7 +18,7 @@ def samples(name: str) -> list[tuple[torch.Tensor, ...]]:
 
 
 def __getattr__(name: str):
-    """`NAME` makes a model and its example inputs, `NAME_samples` makes samples of its inputs."""
+    """Return the function `NAME`, which makes a model and its inputs, or `NAME_samples`, which makes its samples."""
     model = name.removesuffix("_samples")
     if model not in zoo.ALL:
         raise AttributeError(name)

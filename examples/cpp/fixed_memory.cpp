@@ -56,7 +56,7 @@ Status run(size_t size, Error &error) {
   const auto *values = static_cast<const float *>(result.dl.data);
   for (int64_t i = 0; i < count; ++i) std::printf("%.6g ", static_cast<double>(values[i]));
   std::printf("\n");
-  method.destroy();  // before the end of the allocators
+  method.destroy();  // destroy the method before the allocators whose memory it uses
   return {};
 }
 

@@ -29,7 +29,7 @@ MACHINES = {"cortex-m55": "mps3-an547", "cortex-m33": "mps2-an505"}
 """Processor -> the machine of qemu that has it."""
 
 NPU_PROCESSOR = "cortex-m55"
-"""The processor beside an Ethos-U."""
+"""The processor that runs the firmware of an Ethos-U."""
 
 SAMPLES = 200
 """Held-back inputs that run in the emulator."""
@@ -40,13 +40,13 @@ class Example:
     """A trained network and its data.
 
     Attributes:
-        name: The name of its files.
+        name: The name of the example's files.
         model: The network in eval mode, with one input and one output.
         calibration: Inputs for quantization, with a batch of 1 each.
         inputs: Held-back inputs, float32 [N, ...].
-        score: Returns the percentage of right answers of outputs, float32 [N, ...].
-        npu: The Ethos-U that runs the network, such as `ethos-u55-128`; empty: the processor.
-        recipes: The recipes that quantize the network, each for a firmware of its own.
+        score: Takes the outputs for `inputs`, float32 [N, ...]; returns the percentage of right answers.
+        npu: The Ethos-U that runs the network, such as `ethos-u55-128`; empty if the processor runs the network.
+        recipes: The recipes that quantize the network. Each recipe gives a separate firmware.
     """
 
     name: str
@@ -60,14 +60,14 @@ class Example:
 
 @dataclass
 class Run:
-    """What a firmware has computed, and what it takes.
+    """The results of a firmware, and the memory and instructions that it needs.
 
     Attributes:
         outputs: Bytes of the outputs of all runs.
-        console: What the firmware printed.
+        console: The text that the firmware printed.
         flash: Bytes of code, constants and model.
-        memory: Part of the RAM -> bytes; `tensors` is the memory plan.
-        instructions: Instructions of an inference.
+        memory: Purpose of the RAM -> bytes; `tensors` is the memory plan.
+        instructions: Number of instructions of one inference.
     """
 
     outputs: bytes
@@ -106,7 +106,7 @@ def build(folder: Path, processor: str, files: Sequence[Path], *options: str) ->
 
 
 def emulate(elf: Path, processor: str, folder: Path, *options: str) -> tuple[int, str]:
-    """Run firmware in qemu. Its files NAME.in and NAME.out are in `folder`.
+    """Run firmware in qemu. The firmware reads NAME.in and writes NAME.out in `folder`.
 
     Returns:
         The exit status and the text on the console.
@@ -118,7 +118,7 @@ def emulate(elf: Path, processor: str, folder: Path, *options: str) -> tuple[int
 
 
 def count_instructions(elf: Path, processor: str, name: str, inputs: np.ndarray) -> int:
-    """Return how many instructions an inference takes: two inferences less one.
+    """Return the number of instructions of one inference: the count of two inferences minus the count of one.
 
     Raises:
         SystemExit: A run failed.
@@ -164,7 +164,7 @@ def show(examples: Sequence[Example], processors: Sequence[str] = tuple(MACHINES
     """Quantize networks, run them here and in firmware, and print a table.
 
     Raises:
-        SystemExit: A build or a run failed, or a result differs from that of this machine.
+        SystemExit: A build or a run failed, or a result differs from the result on this machine.
     """
     print(
         f"{'':10}{'':9}{'':12}{'flash':>9}{'model':>9}{'RAM':>9}{'tensors':>9}{'instructions':>14}  results\n"
@@ -215,7 +215,7 @@ def npu_options(example: Example) -> list[str]:
 def verdict(example: Example, processor: str, one: Run, expected: np.ndarray) -> str:
     """Compare what a firmware has computed with the results of this machine, float32 [N, ...].
 
-    The emulator has no NPU: a stub of its driver checks what it is to run, and the outputs have no meaning.
+    The emulator has no NPU: a stub of the NPU's driver checks each command stream, and the outputs have no meaning.
 
     Raises:
         SystemExit: A result differs, or the stub has not accepted each run.

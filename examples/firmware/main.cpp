@@ -1,6 +1,6 @@
-// Runs each model on the inputs in the file NAME.in, which contains the elements of all inputs of a run, of the next
-// run and so on in memory order, and writes the outputs of all runs to NAME.out. A model without inputs, or with empty
-// ones only, runs once. An error in a model prints one sentence on the console, and the next model runs.
+// Runs each model on the inputs in the file NAME.in, and writes the outputs of all runs to NAME.out. NAME.in contains
+// the inputs of one run after another: the elements of all inputs, in memory order. A model without inputs, or with
+// empty inputs only, runs once. If a model fails, the firmware prints one sentence and continues with the next model.
 #include <string.h>
 
 #include "backends.h"
@@ -21,7 +21,7 @@ constexpr size_t kMaxInputs = 8;
 constexpr size_t kMaxDims = 8;
 constexpr size_t kMaxName = 59;  // characters
 
-// A function whose variables are not on the stack while others run, though it has one caller.
+// Prevents inlining, so that a function's variables occupy the stack only while the function runs.
 #define NOT_INLINED __attribute__((noinline))
 Error error;
 
@@ -54,7 +54,7 @@ struct Buffer {
   size_t size;
 };
 
-// Inputs and outputs without planned memory get theirs behind the memory of the method.
+// Allocates memory for an input or output that the memory plan does not contain, after the memory of the method.
 Status allocate(BufferAllocator &memory, uint64_t bytes, Buffer &buffer) {
   buffer.size = static_cast<size_t>(bytes);
   buffer.data = static_cast<uint8_t *>(memory.allocate(buffer.size, 16));
@@ -92,9 +92,9 @@ NOT_INLINED Status bind(Method &method, BufferAllocator &memory, Buffer (&inputs
   return {};
 }
 
-// Reads the inputs of a run. `ended` becomes true if the file has no more of them.
+// Reads the inputs of a run. `ended` becomes true if the file has no more inputs.
 NOT_INLINED Status read_inputs(Method &method, int32_t file, const Buffer (&inputs)[kMaxInputs], bool &ended) {
-  bool has_read = false;  // inputs before this one; an empty one says nothing about the file
+  bool has_read = false;  // true after an input with data: if the file ends now, it is incomplete
   for (size_t i = 0; i < method.info().input_count(); ++i) {
     const edgecore::TensorInfo tensor = method.info().input(i).tensor;
     const size_t read = inputs[i].size == 0 ? 0 : semihosting_read(file, inputs[i].data, inputs[i].size);
@@ -151,7 +151,7 @@ NOT_INLINED Status run_all(Method &method, const char *name, const Buffer (&inpu
   Status status = open(name, ".out", out);
   bool ended = false;
   while (status.ok() && !ended) {
-    status = read_inputs(method, in, inputs, ended);  // also of a model whose inputs are all empty
+    status = read_inputs(method, in, inputs, ended);  // also sets empty inputs, which are not in the file
     if (!status.ok() || ended) break;
     status = method.execute(error);
     if (status.ok()) status = write_outputs(method, out);

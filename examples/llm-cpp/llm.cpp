@@ -1,4 +1,4 @@
-// llm FILE TOKENIZER PROMPT: prints how the model goes on with the prompt, as its tokens come, and stops after 64.
+// llm FILE TOKENIZER PROMPT: continues the prompt by at most 64 tokens, and prints each token as soon as it is known.
 #include <cstdio>
 #include <future>
 
@@ -12,7 +12,7 @@ using edgecore::Status;
 namespace llm = edgecore::llm;
 
 Status answer(const char *file, const char *tokenizer_path, const char *prompt, Error &error) {
-  // The tokenizer is read while the model is loaded and a first run brings its weights into memory.
+  // Another thread reads the tokenizer, while this thread loads the model and brings its weights into memory (warm_up).
   std::unique_ptr<llm::Tokenizer> tokenizer;
   Error tokenizer_error;
   std::future<Status> reading =

@@ -1,7 +1,8 @@
 """An autoencoder that finds anomalies of a machine on a microcontroller: `python examples/mcu-anomaly/anomaly.py`.
 
-The inputs are spectra of vibrations, which are generated: a healthy machine has harmonics of its speed, one with a worn
-bearing has weak tones between them. The network learns healthy spectra only; what it cannot restore is an anomaly.
+The inputs are generated spectra of vibrations. The spectrum of a healthy machine has harmonics of its speed; a worn
+bearing adds weak tones between these harmonics. The network learns to restore healthy spectra only, so a spectrum that
+it restores with a large error is an anomaly.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "firmware"))
 from firmware import Example, show
 
 LINES = 128
-"""Frequencies of a spectrum."""
+"""Number of frequencies in a spectrum."""
 
 
 def spectra(count: int, worn: bool, random: np.random.Generator) -> np.ndarray:

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "firmware"))
 from firmware import Example, show
 
 TRAINED = 1437
-"""Images for training; the other 360 are held back."""
+"""Number of images for training; the other 360 images are held back."""
 
 
 def make_example() -> Example:

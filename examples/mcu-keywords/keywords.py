@@ -1,7 +1,7 @@
 """A convnet that recognizes words on a microcontroller: `python examples/mcu-keywords/keywords.py`.
 
-The words are generated: each is a sequence of three vowels, which are two tones (formants) over a fundamental, spoken
-with another pitch, speed and loudness each time, in noise.
+The sounds are generated. A word is a sequence of three vowels, and a vowel is a pair of tones (formants) over a
+fundamental. Each sound has a random pitch, speed and loudness, and noise.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "firmware"))
 from firmware import Example, show
 
 RATE = 8000
-"""Samples of sound per second; a word has a second."""
+"""Samples of sound per second; each sound lasts one second."""
 
 FORMANTS = {"a": (730, 1090), "e": (530, 1840), "i": (270, 2290), "o": (570, 840), "u": (300, 870)}
 """Vowel -> frequencies of its two formants in Hz."""

@@ -22,7 +22,7 @@ namespace {
 Status classify(const char *model, const std::vector<std::string> &labels, const Picture &picture, Error &error) {
   Module module;
   EDGECORE_TRY(module.open(model, error));
-  for (const StringView id : module.missing_backends()) {  // linked into this program, or a library with a manifest
+  for (const StringView id : module.missing_backends()) {  // finds linked backends, and libraries with a manifest
     EDGECORE_TRY(module.find_backend(id, edgecore::backend_path(), {}, error));
   }
   EDGECORE_TRY(module.load_methods({}, error));

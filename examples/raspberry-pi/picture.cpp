@@ -12,8 +12,8 @@ struct Close {
   void operator()(std::FILE *file) const { std::fclose(file); }
 };
 
-// Reads a number of the header, after white space and comments, which go from # to the end of the line. Returns 0 if
-// there is none, or if it is greater than `max`.
+// Reads a number of the header, and before it white space and comments, which go from # to the end of the line. Returns
+// 0 if there is no number, or if the number is greater than `max`.
 size_t read_number(std::FILE *file, size_t max) {
   int c = std::fgetc(file);
   while (c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '#') {

@@ -40,7 +40,7 @@ def mobilenet(photo: Path, picture: Path) -> tuple[nn.Module, torch.Tensor, list
 
 
 def digits(picture: Path) -> tuple[nn.Module, torch.Tensor, list[str]]:
-    """Return the model, an example input and the labels; write a digit as PPM, 16 pixels for each of its own."""
+    """Return the model, an example input and the labels; write a digit as PPM, enlarged by 16 in both directions."""
     from sklearn.datasets import load_digits
 
     data = load_digits()

@@ -1,4 +1,4 @@
-"""Debian's Python and musl for 64-bit Arm, unpacked into a folder: for building wheels, and for qemu-aarch64.
+"""Unpack Debian's Python and musl for 64-bit Arm into a folder, to build wheels and to run them with qemu-aarch64.
 
 ``python3 tools/cross/arm64_python.py`` prints the folder.
 """

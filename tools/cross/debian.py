@@ -1,7 +1,7 @@
-"""Packages of Debian for some processor, unpacked into a folder of the cache.
+"""Download Debian packages for any processor, and unpack them into a folder of the cache.
 
-apt downloads the packages from the archive that the machine is configured with, by an index of its own; neither root
-nor a change of the machine's configuration is needed.
+apt downloads from the archive in the machine's configuration, but keeps a separate package index (`private_apt`). So
+this needs no root, and does not change the machine's configuration.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ def unpack(name: str, architecture: str, packages: Sequence[str]) -> Path:
     """Download and unpack packages, unless that is done already, and return their folder.
 
     Args:
-        name: the name of the folder.
+        name: The name of the folder without the Debian suite, which is appended.
         architecture: Debian's name of the processor, such as ``arm64``.
-        packages: names of packages.
+        packages: The names of the packages.
 
-    Raises SystemExit if apt fails.
+    Raises:
+        SystemExit: apt or dpkg fails.
     """
     cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache/edgecore")
     folder = cache / "cross" / f"{name}-{SUITE}"

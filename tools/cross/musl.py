@@ -1,4 +1,4 @@
-"""Wheels for systems with the C library musl: what a wheel built by zig still needs before auditwheel checks it."""
+"""Adapt wheels that zig built for the C library musl, before auditwheel checks the wheels."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ import debian
 from auditwheel.wheeltools import InWheelCtx
 from process import run
 
-# zig names musl as the linker finds it, musllinux (PEP 656) as Alpine does; musl's loader takes either for itself.
+# The name by which libraries that zig linked need musl. In musllinux wheels (PEP 656) it becomes Alpine's name,
+# `libc.musl-PROCESSOR.so.1`. musl's loader accepts both names.
 LINKED = "libc.so"
 DEBIAN = {"aarch64": "arm64", "x86_64": "amd64"}
-# Rows of `readelf --dyn-syms`: what a library defines for others, and what others must define. A name ends where its
-# version begins.
+# Rows of `readelf --dyn-syms`: symbols that a library defines, and symbols that other libraries must define. The group
+# `name` ends before the version of the symbol.
 DEFINED = re.compile(r" (?:GLOBAL|WEAK) +\w+ +\d+ (?P<name>[^@\s]+)", re.MULTILINE)
 UNDEFINED = re.compile(r" (?:FUNC|OBJECT|NOTYPE|TLS) +GLOBAL +\w+ +UND (?P<name>[^@\s]+)", re.MULTILINE)
 
 
 def adapt(wheel: Path, into: Path, processor: str) -> Path:
-    """Write ``wheel`` for musl on ``processor`` into the folder ``into``, and return its path.
+    """Write a copy of ``wheel`` for musl on ``processor`` into the folder ``into``, and return the path of the copy.
 
-    Raises SystemExit if a library of the wheel calls a function that neither musl nor Python nor the wheel defines.
+    Raises:
+        SystemExit: A binary of the wheel needs a symbol that neither musl nor Python nor the wheel defines.
     """
     into.mkdir(parents=True, exist_ok=True)
     result = into / wheel.name
@@ -32,7 +34,7 @@ def adapt(wheel: Path, into: Path, processor: str) -> Path:
             run("patchelf", "--replace-needed", LINKED, f"libc.musl-{processor}.so.1", binary)
         check(found, wheel.name, processor)
         for metadata in root.glob("*.dist-info/METADATA"):
-            # The module holds nanobind itself; its package of libraries is for glibc.
+            # Drop the requirement nanobind-backend: its libraries are for glibc, and the module contains nanobind.
             lines = metadata.read_text().splitlines(keepends=True)
             metadata.write_text(
                 "".join(line for line in lines if not line.startswith("Requires-Dist: nanobind-backend"))
@@ -47,11 +49,9 @@ def binaries(root: Path) -> list[Path]:
 
 
 def check(paths: list[Path], wheel: str, processor: str) -> None:
-    """Raise SystemExit if a binary of ``paths`` needs a symbol that musl 1.2, Python and the others lack.
+    """Raise SystemExit if a binary of ``paths`` needs a symbol that musl 1.2, Python and the other binaries lack.
 
-    Copies of musl's data are refused, too.
-
-    auditwheel looks at neither.
+    Binaries with copies of musl's data (copy relocations) are refused, too. auditwheel makes neither check.
     """
     symbols = {path: run("readelf", "--wide", "--dyn-syms", path) for path in paths}
     library = debian.unpack(f"musl-{processor}", DEBIAN[processor], ("musl",)) / f"lib/{processor}-linux-musl/libc.so"

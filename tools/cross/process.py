@@ -1,4 +1,4 @@
-"""Commands whose output explains their failure."""
+"""Run commands, and show the output of a command that fails."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 def run(
     *command: str | Path, folder: Path | None = None, environment: Mapping[str, str] | None = None, text: str = ""
 ) -> str:
-    """Run a command in ``folder`` with ``text`` as its input, and return its output and errors.
+    """Run a command in ``folder`` with the standard input ``text``, and return its standard output and errors.
 
-    Raises SystemExit with the output if the command fails.
+    Raises:
+        SystemExit: The command fails; the message contains the output.
     """
     words = [str(word) for word in command]
     done = subprocess.run(

@@ -1,11 +1,12 @@
 """Toolchains for publishable wheels: zig compiles for the glibc of manylinux_2_28, and for musl.
 
-zig, a clang with the headers and the symbols of every glibc, comes from PyPI (the package ``ziglang``). A backend's
-library holds zig's libc++. The core's Python module cannot: nanobind shares C++ types with its own library, whose
-libstdc++ is that of the system. Its headers are those of the machine's GCC; the module is linked with a stub of
-``libstdc++.so.6`` that has only the symbols which manylinux_2_28 allows, so that no newer one can be called.
-``newer_libstdcxx.cpp`` defines the newer functions that the headers themselves call. For musl, whose libstdc++ the
-machine lacks, the core's module holds nanobind's library and libc++, and shares no C++ types.
+zig is a clang with the headers and the symbols of every glibc; it comes from PyPI (the package ``ziglang``). A
+backend's library contains zig's libc++. The core's Python module uses the system's libstdc++ instead, because it shares
+C++ types with nanobind's library, which uses this libstdc++. The module is compiled with the libstdc++ headers of the
+machine's GCC, and linked with a stub of ``libstdc++.so.6``. The stub has only the symbols that manylinux_2_28 allows,
+so that calls of newer functions do not link. ``newer_libstdcxx.cpp`` defines the newer functions that the headers
+themselves call. For musl, whose libstdc++ the machine lacks, the core's module contains nanobind's library and libc++,
+and shares no C++ types.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from process import run
 HERE = Path(__file__).parent
 NEWER = HERE / "newer_libstdcxx.cpp"
 ZIG = str(Path(ziglang.__file__).with_name("zig"))
-# The newest versions of libstdc++'s symbols in manylinux_2_28 (PEP 600; auditwheel checks the wheels against its list).
+# The newest symbol versions of libstdc++ in manylinux_2_28 (PEP 600). auditwheel checks the wheels by its own list.
 NEWEST = {"GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11)}
-# A row of `readelf --dyn-syms`: size, kind, name, family and number of the version; "@@" marks the default version.
+# A row of `readelf --dyn-syms` for a defined symbol: size, kind and name of the symbol, then family and number of its
+# version, such as GLIBCXX and 3.4.24. "@@" marks the default version of the symbol.
 SYMBOL = re.compile(
     r"\s*\d+: \w+ +(?P<size>\d+) (?P<kind>\w+) +(?:GLOBAL|WEAK|UNIQUE) +\w+ +\d+ "
     r"(?P<name>[^@\s]+)@@(?P<family>\w+)_(?P<number>[\d.]+)$"
@@ -32,13 +34,14 @@ SYMBOL = re.compile(
 
 @dataclass(frozen=True)
 class Target:
-    """A kind of machine that wheels are made for.
+    """A platform for which wheels are built.
 
     Attributes:
-        platform_tag: the wheel's platform tag, for example ``manylinux_2_28_aarch64``.
+        platform_tag: The wheel's platform tag, for example ``manylinux_2_28_aarch64``.
         processor: ``x86_64`` or ``aarch64``.
-        zig: zig's name of the target, or "" if this machine's GCC compiles for it.
-        gcc: the prefix of the commands of the GCC whose libstdc++ the Python module uses, unless the target has musl.
+        zig: zig's name of the target; "" if a GCC of this machine compiles for the target instead.
+        gcc: Prefix of the commands of that GCC, such as ``aarch64-linux-gnu-``. With zig, the core's Python module uses
+            the libstdc++ of this GCC; for musl, the GCC is not used.
     """
 
     platform_tag: str
@@ -48,7 +51,7 @@ class Target:
 
     @property
     def has_musl(self) -> bool:
-        """Return True if its C library is musl."""
+        """True if the C library of the target is musl."""
         return self.zig.endswith("-musl")
 
 
@@ -57,7 +60,7 @@ TARGETS = {
     for target in (
         Target("manylinux_2_28_x86_64", "x86_64", "x86_64-linux-gnu.2.28", ""),
         Target("manylinux_2_28_aarch64", "aarch64", "aarch64-linux-gnu.2.28", "aarch64-linux-gnu-"),
-        # Debian 12, for static libraries of vendors that call a newer libstdc++.
+        # Debian 12, for plugins with static libraries of vendors that call a newer libstdc++.
         Target("manylinux_2_36_x86_64", "x86_64", "", ""),
         Target("manylinux_2_36_aarch64", "aarch64", "", "aarch64-linux-gnu-"),
         Target("musllinux_1_2_x86_64", "x86_64", "x86_64-linux-musl", ""),
@@ -70,10 +73,10 @@ def write(target: Target, folder: Path, include: list[Path], *, libstdcxx: bool)
     """Write the toolchain for ``target`` into ``folder`` and return the path of its CMake file.
 
     Args:
-        target: the machine to compile for.
-        folder: where the toolchain is written.
-        include: more folders with headers.
-        libstdcxx: use the system's libstdc++ instead of a libc++ within each library.
+        target: The platform to compile for.
+        folder: The folder of the toolchain; it is created if necessary.
+        include: Additional folders with headers.
+        libstdcxx: True to use the system's libstdc++, False to link zig's libc++ into each library.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lines = ["set(CMAKE_SYSTEM_NAME Linux)", f"set(CMAKE_SYSTEM_PROCESSOR {target.processor})"]
@@ -95,16 +98,18 @@ def write(target: Target, folder: Path, include: list[Path], *, libstdcxx: bool)
         lines.append(f"set(CMAKE_{tool.upper()} {script})")
     system = [f"-isystem {path}" for path in include]
     if target.has_musl:
-        lines.append('set(CMAKE_EXE_LINKER_FLAGS_INIT "-dynamic")')  # programs load backends: zig would link statically
-        # All data of zig's stub of musl share an address: a program that is not position-independent would get copies
-        # in which stderr is stdout.
+        # By default, zig links programs for musl statically, but a static program cannot load backends.
+        lines.append('set(CMAKE_EXE_LINKER_FLAGS_INIT "-dynamic")')
+        # In zig's stub of musl, all data symbols have the same address. A program that is not position-independent
+        # would get copies of this data, in which stderr equals stdout.
         lines.append("set(CMAKE_POSITION_INDEPENDENT_CODE ON)")
     if not libstdcxx:
         lines.append(f'set(CMAKE_CXX_FLAGS_INIT "{" ".join(system)}")')
     else:
         headers = libstdcxx_headers(target.gcc)
-        # With -I, since zig's folders of C headers, which follow, precede those of -isystem. The headers that users
-        # include declare themselves as system headers; bits/stl_tempbuf.h does not, and calls a deprecated function.
+        # Use -I, because zig searches its folders of C headers before the folders of -isystem, but after those of -I.
+        # Most headers of libstdc++ declare themselves as system headers, for which compilers print no warnings.
+        # bits/stl_tempbuf.h does not, and calls a deprecated function: hence -Wno-deprecated-declarations.
         folders = [f"-I{HERE / 'include'}", *(f"-I{path}" for path in headers)]
         flags = " ".join(["-nostdinc++", "-Wno-deprecated-declarations", *folders])
         libraries = [
@@ -114,7 +119,8 @@ def write(target: Target, folder: Path, include: list[Path], *, libstdcxx: bool)
         ]
         lines.append(f'set(CMAKE_CXX_FLAGS_INIT "{" ".join([flags, *system])}")')
         lines.append(f'set(CMAKE_CXX_STANDARD_LIBRARIES "{" ".join(map(str, libraries))}")')
-        # The machine's libgcc_s, like the stub, stands for that of the user's machine: its own needs do not count.
+        # The stub and this machine's libgcc_s only represent the libraries of the user's machine, so their own
+        # undefined symbols must not be link errors.
         lines += [
             f'set(CMAKE_{kind}_LINKER_FLAGS_INIT "-nostdlib++ -Wl,--allow-shlib-undefined")'
             for kind in ("SHARED", "MODULE", "EXE")
@@ -124,7 +130,7 @@ def write(target: Target, folder: Path, include: list[Path], *, libstdcxx: bool)
 
 
 def libstdcxx_headers(gcc: str) -> list[str]:
-    """Return the folders in which ``g++`` looks for the headers of C++, in its order."""
+    """Return the folders in which ``g++`` searches for C++ headers, in the order of the search."""
     searched = run(f"{gcc}g++", "-E", "-x", "c++", "-v", "-")
     folders = [line.strip() for line in searched.splitlines() if line.startswith(" /")]
     return [str(Path(folder).resolve()) for folder in folders if "/c++" in folder]
@@ -136,7 +142,7 @@ def find_library(gcc: str, name: str) -> Path:
 
 
 def link_stub(target: Target, compiler: list[str], folder: Path) -> Path:
-    """Link a ``libstdc++.so.6`` without code that has the symbols of the machine's up to ``NEWEST``."""
+    """Link a stub of ``libstdc++.so.6`` with the symbols of the machine's library up to ``NEWEST``, without code."""
     real = find_library(target.gcc, "libstdc++.so.6")
     versions: dict[tuple[str, tuple[int, ...]], list[str]] = defaultdict(list)
     assembly: list[str] = []
@@ -153,7 +159,7 @@ def link_stub(target: Target, compiler: list[str], folder: Path) -> Path:
         if match["kind"] == "FUNC":
             assembly += [".text", f".type {name},%function", f"{name}: .4byte 0"]
         else:
-            # A thread's variable (of std::call_once) is reached by other instructions than one of the process.
+            # Mark a thread-local variable (of std::call_once), because code accesses it by special instructions.
             thread = match["kind"] == "TLS"
             assembly.append('.section .tbss,"awT",%nobits' if thread else ".data")
             size = max(int(match["size"]), 1)

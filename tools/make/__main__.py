@@ -66,7 +66,7 @@ def main() -> None:
     if arguments.key:
         print(*with_key(arguments.key, plugins))
     steps.DRY_RUN = arguments.dry_run
-    if not VENV_PYTHON.exists() and not arguments.dry_run:  # then the stamps speak of packages that are gone
+    if not VENV_PYTHON.exists() and not arguments.dry_run:  # without .venv, the packages of the stamps are gone
         shutil.rmtree(steps.STAMPS, ignore_errors=True)
     steps.bring_up_to_date(arguments.names, known)
 

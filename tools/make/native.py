@@ -40,7 +40,7 @@ PLATFORMS = [
 
 
 def native_steps(plugins: dict[str, Plugin]) -> dict[str, Step]:
-    """Return the steps that build C++, but for wheels."""
+    """Return the steps that build C++, except the steps of wheels."""
     tested = [plugin for plugin in plugins.values() if plugin.cpp_tests]
     schemas = tuple(f"{plugin.folder}/src/edgecore_{plugin.name}/schema" for plugin in tested)
     everything = (*CORE, *(f"{plugin.folder}/native" for plugin in tested), *schemas)
@@ -106,7 +106,7 @@ def native_steps(plugins: dict[str, Plugin]) -> dict[str, Step]:
 def cmake(
     source: str, build: str, *options: str, targets: Sequence[str] = (), build_type: str = "RelWithDebInfo"
 ) -> None:
-    """Configure and build `targets`, or all."""
+    """Configure a CMake project, and build `targets`, or all targets if `targets` is empty."""
     run("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_BUILD_TYPE={build_type}", *options)
     run_build("cmake", "--build", build, *(("--target", *targets) if targets else ()))
 
@@ -158,7 +158,7 @@ def build_with_thread_sanitizer(xnnpack: Plugin) -> None:
 
 
 def build_emulated(xnnpack: Plugin) -> None:
-    """Build the C++ tests with kernels of which each is compiled as plain C, for whatever processor it is meant."""
+    """Build the C++ tests with XNNPACK's kernels for all x86 processors, compiled for any processor with AVX2."""
     library = output_of(PYTHON, GET_XNNPACK, "--emulated")
     build_plugin(xnnpack, "build/test-emulated", f"-DXNNPACK_DIR={library}")
 

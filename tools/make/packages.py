@@ -14,7 +14,7 @@ PYTHON = os.environ.get("PYTHON", "python3")
 TORCH = os.environ.get("TORCH", "torch==2.13.0")
 NEWEST = os.environ.get("NEWEST", "torch==2.14.1 torchvision==0.29.1").split()
 PACKAGE_FILES = ("pyproject.toml", "README.md", "LICENSE", "licenses", "src")
-# A wheel of a plugin is built with these and with no other file of the core.
+# The files of the core with which a plugin's wheel is built; no other file of the core has an effect on it.
 HEADERS = (*(f"runtime_cpp/include/edgecore/{name}.h" for name in ("abi", "backend", "kernel")), "cmake")
 TEST_PACKAGES = (
     *("clang-format-16", "clang-tidy-16", "libclang-rt-16-dev", "abigail-tools", "libgtest-dev", "libgmock-dev"),
@@ -37,7 +37,7 @@ def system_packages(*names: str) -> None:
 
 
 def setup_steps() -> dict[str, Step]:
-    """Return the steps that prepare this machine and `.venv`, but for our own packages."""
+    """Return the steps that prepare this machine and `.venv`, except the steps of edgecore and its plugins."""
 
     def group(name: str) -> Step:
         return Step(f"{name} tools", lambda: install("--group", name), inputs=("pyproject.toml",), after=("venv",))
@@ -51,7 +51,7 @@ def setup_steps() -> dict[str, Step]:
             needs=("system",),
         ),
         "venv": Step("virtual environment .venv", make_venv, after=("system",)),
-        # By its exact number: a range may choose a build for GPUs.
+        # Install an exact version: for a range, pip may choose a build for GPUs.
         "torch": Step(f"{TORCH} (a large download)", lambda: install(TORCH), after=("venv",)),
         "torchvision": Step("torchvision", install_torchvision, needs=("torch",)),
         "sklearn": Step("scikit-learn", lambda: install("scikit-learn"), needs=("torch",)),
@@ -87,7 +87,7 @@ def install_torchvision() -> None:
 
 
 def install_test_tools() -> None:
-    system_packages("chromium", "chromium-driver")  # it shows the pages of reports
+    system_packages("chromium", "chromium-driver")  # tests show pages of reports in Chromium
     install("--group", "test", "executorch==1.5.1", "transformers", "expecttest")
     install("--no-deps", "ai-edge-model-explorer")  # without the other viewers' adapters: 100 MB
     install("--no-deps", "onnx2torch")  # without another torchvision
@@ -118,7 +118,7 @@ def make_torch_newest() -> None:
 
 
 def install_openvino_2025() -> None:
-    """Install OpenVINO beside that of `.venv`: the runtime of executorch 1.5.1 crashes with OpenVINO 2026."""
+    """Install OpenVINO 2025 outside of `.venv`: the runtime of executorch 1.5.1 crashes with OpenVINO 2026."""
     target = "build/openvino-2025"
     run("rm", "-rf", target)
     if not install("--no-deps", "--target", target, "openvino>=2025.3,<2026", check=False):
@@ -171,7 +171,8 @@ def plugin_step(plugin: Plugin) -> Step:
 def build_wheel(folder: str) -> Path:
     """Build the wheel of a package into `dist`, in place of an older one. Return its path; in a dry run, a pattern.
 
-    In an environment of its own, pip would give the compiler other paths each time, and all objects would be compiled.
+    The build is not isolated, because in a new environment the compiler would get other paths each time, and all
+    objects would be compiled again.
     """
     name = "edgecore" if folder == "." else Path(folder).name.replace("-", "_")
     for old in (ROOT / "dist").glob(f"{name}-*.whl"):

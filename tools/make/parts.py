@@ -1,4 +1,4 @@
-"""The parts of `make test-all`: each has a stamp, so that a run that was stopped goes on where it was."""
+"""The parts of `make test-all`: each has a stamp, so that a stopped run continues with the unfinished parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TREE = (
     *("Makefile", "CMakeLists.txt", "CMakePresets.json", "plugins.toml", "pyproject.toml", "conftest.py"),
     *("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
 )
-"""What a part depends on: after a change, it runs again."""
+"""The files and folders on which each part depends: after a change in them, the part runs again."""
 
 TARGETS = (
     *("lint", "ctest", "docs", "test-kernels", "test-emulated", "test-platforms", "test-wheels", "test-ray"),

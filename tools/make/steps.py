@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 STAMPS = ROOT / ".stamps"
-BYPRODUCTS = {"__pycache__", "build", "corpus"}  # a fuzzer reads its corpus when it runs
+BYPRODUCTS = {"__pycache__", "build", "corpus"}  # folders that are no inputs of a build; fuzzers read `corpus` later
 DRY_RUN = False
 
 
@@ -61,7 +61,7 @@ def bring_up_to_date(names: Iterable[str], steps: dict[str, Step]) -> None:
             STAMPS.mkdir(exist_ok=True)
             stamp = STAMPS / name
             stamp.write_text(digest(steps[name].files()))
-            os.utime(stamp, (started, started))  # a file that was edited meanwhile is newer
+            os.utime(stamp, (started, started))  # so that a file that is edited during the step is newer
 
 
 def due(names: Iterable[str], steps: dict[str, Step]) -> list[str]:

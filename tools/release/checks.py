@@ -1,4 +1,4 @@
-"""What is checked about the packages before any of them is installed."""
+"""Check the packages of a release before any of them is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What describes the packages: hashes, a bill of materials (CycloneDX), and the table of sizes in README.md."""
+"""Describe the packages of a release: hashes, a bill of materials (CycloneDX), and the table of sizes in README.md."""
 
 from __future__ import annotations
 
@@ -90,9 +90,10 @@ def file_component(path: Path) -> Component:
 
 
 def compiled_components(package: str) -> Iterator[Component]:
-    """Yield what the wheels of a package contain of other projects: each has its licence text there (CONTRIBUTING.md).
+    """Yield the other projects that are compiled into the wheels of a package.
 
-    The version and the hash are those of the file that a ``.pins`` file names, if one does.
+    A wheel contains the licence text of each such project (CONTRIBUTING.md). The version and the hash come from the
+    line of a ``.pins`` file about the project, if there is one.
     """
     with ZipFile(wheels_of(package)[-1]) as archive:
         texts = [Path(name) for name in archive.namelist() if ".dist-info/licenses/" in name and name.endswith(".txt")]

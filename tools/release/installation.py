@@ -1,8 +1,9 @@
 """Installations of the packages in empty environments, and the examples that run there.
 
-Each environment is new, and gets edgecore's packages from ``dist/publish`` only. One with Python 3.11 has everything
-and runs all examples in Python and C++; one with the oldest Python of this machine only runs the files that the first
-has compiled. The wheels for 64-bit Arm are installed and run by an emulated Python (``tests/native``).
+Each environment is new, and gets edgecore's packages from ``dist/publish`` only. The first environment has Python 3.11
+and all packages, and runs all examples in Python and C++. The second has the oldest Python of this machine, and only
+runs the files that the first has compiled. The wheels for 64-bit Arm are installed and run by an emulated Python
+(``tests/native``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ WORK = ROOT / "build/release"
 USUAL = "3.11"
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 TORCH = os.environ.get("TORCH", "torch==2.13.0")
-# What the examples need beside edgecore.
+# The packages that the examples need in addition to edgecore.
 EXAMPLES = ("executorch==1.5.1", "scikit-learn", "pillow", "rich", "transformers>=5.20,<6")
 SKETCH = """
 import json, sys, torch, transformers, tokenizers
@@ -86,7 +87,7 @@ def oldest_python() -> str:
 
 
 def run_everything(environment: Environment) -> None:
-    """Install all packages for this machine with their compilers, and run the examples of the README and its folder."""
+    """Install all packages for this machine with their compilers; run the code of README.md and of ``examples``."""
     here = [name for name, tags in PLATFORMS.items() if any(wheel_for(name, tag) for tag in tags if is_here(tag))]
     with_compilers = [name if name == "edgecore-coreml-standin" else f"{name}[compile]" for name in here]
     environment.install(TORCH, *with_compilers, *EXAMPLES)

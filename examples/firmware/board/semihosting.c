@@ -18,7 +18,7 @@ static int32_t open_file(const char *path, uint32_t mode) {
   return call(kOpen, name);
 }
 
-// Both operations return the number of bytes that were not transferred.
+// Reads or writes, and returns the number of transferred bytes; semihosting returns the number of the others.
 static size_t transfer(int32_t operation, int32_t file, const void *data, size_t size) {
   const uint32_t block[] = {(uint32_t)file, (uint32_t)data, size};
   return size - (size_t)call(operation, block);

@@ -14,7 +14,7 @@ int main(void);
 __attribute__((noreturn)) void reset(void) {
   *(volatile uint32_t *)0xE000ED88 |= 0xFu << 20;  // CPACR: enable the floating-point unit before its first use
   __asm volatile("dsb\n isb");
-  __asm volatile("msr msplim, %0" : : "r"(stack_limit));  // a stack that is too small is a fault, not a wrong result
+  __asm volatile("msr msplim, %0" : : "r"(stack_limit));  // from now on, a stack overflow causes a fault
   for (volatile uint32_t *word = stack_limit; word < (uint32_t *)__builtin_frame_address(0) - 16; ++word) {
     *word = UNUSED_STACK;
   }
@@ -41,7 +41,8 @@ __attribute__((noreturn, used)) static void report_fault(void) {
   semihosting_exit(3);
 }
 
-// After an overflow the stack pointer is at the limit, where a function that uses the stack would fault again.
+// Removes the stack limit before report_fault: after an overflow the stack pointer is at the limit, and a function that
+// uses the stack would fault again.
 __attribute__((naked)) static void fault(void) {
   __asm volatile(
       "movs r0, #0\n"

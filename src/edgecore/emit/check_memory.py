@@ -1,8 +1,8 @@
 """Replay the execution plan to check that every instruction reads the bytes that were written for it.
 
 The check uses only the finished plan, not the planner's lifetimes: a value counts as overwritten as soon as an
-instruction writes another value that overlaps it in memory. It runs in every compilation, because users can supply
-their own planners.
+instruction writes another value that overlaps it in memory. The check runs in every compilation, because users can
+supply their own planners.
 """
 
 from __future__ import annotations

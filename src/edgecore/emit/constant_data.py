@@ -26,7 +26,7 @@ class ConstantData:
         """Return the bytes of `tensor` in dim order `order`."""
         key = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), order)
         if key not in self._by_storage:
-            # Keep the tensor alive, because `_by_storage` identifies tensors by address: a new one could reuse the
+            # Keep the tensor alive, because `_by_storage` identifies tensors by address: a new tensor could reuse the
             # address.
             self._alive.append(tensor)
             pieces = pieces_of(tensor) if order == tuple(range(tensor.dim())) else None

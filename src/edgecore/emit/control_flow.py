@@ -1,9 +1,10 @@
 """Emit branches and loops as instructions: jumps, moves of numbers, copies of tensors.
 
-The results of a control-flow node are values of the plan. A branch of `cond` computes directly into them where
-possible. In a loop they hold the carried values: the body computes new values in separate memory, and each iteration
-ends by copying them over the old values. `scan` and `map` also stack one slice per iteration. executorch's
-`et_copy_index` writes a slice and resizes the stack to the slices written so far, so the stack is marked as dynamic.
+The results of a control-flow node are values of the plan. A branch of `cond` computes directly into the results where
+possible. In a loop, the results hold the carried values: the body computes new values in separate memory, and each
+iteration ends with a copy of the new values over the old values. `scan` and `map` also stack one slice per iteration.
+executorch's `et_copy_index` writes a slice and resizes the stack to the slices written so far, so the stack is marked
+as dynamic.
 """
 
 from __future__ import annotations

@@ -317,8 +317,8 @@ class Emitter:
 
         `results` lists the operator's new tensors, then the updated arguments.
 
-        A kernel call in the file ends with the operator's return value. This contains its results once more: the new
-        tensors, or the updated arguments if the operator makes no new tensor.
+        A kernel call in the file ends with the operator's return value, which repeats the results: the new tensors, or
+        the updated arguments if the operator makes no new tensor.
         """
         for operand in writer.operands(node):
             if operand.op == "placeholder" and operand.name not in self._state_names:

@@ -169,9 +169,9 @@ def files_of_constants(program: ExportedProgram, rule: Rule) -> dict[str, str]:
 def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str]:
     """Return key -> file name for the named data of a delegate that is stored in `.ptd` files.
 
-    If `rule` chooses one file for all constants of the delegate, its named data goes there. If the constants go to
-    different files, named data goes to the file of the constant with the same bytes. Without such a constant, it goes
-    to the file of the constant from which it was probably packed, chosen among the constants that the nodes in
+    If `rule` chooses one file for all constants of the delegate, the named data goes to that file. If the constants go
+    to different files, named data goes to the file of the constant with the same bytes. Without such a constant, it
+    goes to the file of the constant from which it was probably packed, chosen among the constants that the nodes in
     `NamedBlob.readers` read. Other data stays in the `.pte`.
 
     If the backend keeps the state of a mutable buffer, the named data under the buffer's qualified name is its initial

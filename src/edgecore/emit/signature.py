@@ -22,9 +22,10 @@ from edgecore.ir.torch_compat import guards_of, pytree
 
 @dataclass(frozen=True)
 class _Input:
-    """An input of a method. `source` is its name in torch's guards, such as `L['past'][0]`; empty if unknown.
+    """An input of a method.
 
-    `node` is the name of the input's placeholder.
+    `source` is the name of the input in torch's guards, such as `L['past'][0]`; empty if unknown. `node` is the name of
+    the input's placeholder.
     """
 
     name: str

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class ScalarType(IntEnum):
-    """Element types, with PyTorch's numbers."""
+    """Element types, with the numbers of PyTorch's enum `ScalarType`."""
 
     BYTE = 0
     CHAR = 1
@@ -51,7 +51,7 @@ class Dtype:
 
     Attributes:
         name: The name of the torch dtype.
-        size: In bytes.
+        size: The size of an element in bytes.
         code: The format character in Python's `struct` and buffer protocol; empty if there is none.
         letter: The abbreviation of the dtype in `ir/dialect/dtype_rules.json`, which lists the dtypes that operators
             accept; empty for a dtype that the edge dialect does not have.

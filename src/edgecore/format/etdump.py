@@ -25,7 +25,7 @@ _EVENT_BYTES = 40  # minimum size of an event in bytes: its table, its entry in 
 
 
 class ValueType(IntEnum):
-    """The kind of a `Value`: it tells which member is set."""
+    """The type of a `Value`, which says which member of the `Value` is set."""
 
     NULL = 0
     INT = 1
@@ -117,7 +117,10 @@ class ProfileEvent:
 
 @dataclass(slots=True)
 class DebugEvent:
-    """A value that an operator, or an operation in a delegate, computed; other fields as in `ProfileEvent`."""
+    """A value (`debug_entry`) that an operator or an operation in a delegate computed.
+
+    The other fields mean the same as in `ProfileEvent`.
+    """
 
     chain_index: int = scalar(0, "u64")
     instruction_id: int = scalar(1, "i32", default=-1)
@@ -159,7 +162,7 @@ class RunData:
 
 @dataclass(slots=True)
 class ETDump:
-    """The root table."""
+    """The root table of an ETDump file."""
 
     version: int = scalar(0, "u32")
     run_data: list[RunData] = tables(1, RunData)
@@ -204,7 +207,7 @@ def garbage_kept() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How to read the fields of profile events that share a vtable.
+    """The functions and offsets for reading profile events that share a vtable.
 
     `unpack` reads the fields that are present. `pick` selects (name, chain, instruction, id, id string, metadata,
     start, end) from these and the appended `_DEFAULTS`. `name`, `text` and `metadata` are the offsets of the fields
@@ -224,7 +227,7 @@ _WHAT = "RunData.events"
 
 
 class _DumpReader(Reader):
-    """Reads an ETDump. Uses one `struct.Struct` per vtable for the events, and `flat.unpack`'s method for the rest."""
+    """A reader of ETDumps: it reads events by one `struct.Struct` per vtable, and other tables like `flat.unpack`."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__(memoryview(content))

@@ -1,7 +1,7 @@
 """Read and write ETRecord files: facts from the compiler about a program, for ExecuTorch 1.x's developer tools.
 
 A file is a zip. Graphs are JSON of `torch.export`; weights, constants, inputs and outputs are files of `torch.save`,
-whose bytes this module does not interpret. It needs no torch.
+whose bytes this module does not interpret. So this module needs no torch.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class EtRecordFile:
         delegate_map: Method -> instruction -> `{"name": BACKEND, "delegate_map": {ID: [HANDLE, ...]}}`.
         instruction_id_to_num_outs_map: Method -> instruction of a delegate call -> the number of its outputs.
         export_graph_id: The id by which nodes refer to the graph of `exported_program`.
-        reference_outputs: A file of `torch.save`.
-        representative_inputs: A file of `torch.save`.
+        reference_outputs: The expected outputs for `representative_inputs`, as a file of `torch.save`.
+        representative_inputs: The inputs of test runs, as a file of `torch.save`.
     """
 
     graphs: dict[str, Graph] = field(default_factory=dict)

@@ -357,8 +357,8 @@ class Reader:
     def vector(self, position: int, size: int, align: int, what: str, view: bool = False) -> tuple[int, int]:
         """Return (position of the first element, number of elements) of the vector whose offset is at `position`.
 
-        `view` is True if the caller makes a view of the elements and reads none of them: they then do not count for
-        `budget`.
+        `view` is True if the caller makes a view of the elements and reads none of them: the elements then do not count
+        for `budget`.
         """
         start = self.follow(position, what)
         count = int(self.number("I", 4, start, what))

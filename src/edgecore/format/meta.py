@@ -71,7 +71,10 @@ class DelegateOperation:
 
 @dataclass(slots=True)
 class GraphNode:
-    """An operation in a blob: `id` or `name` of the `DelegateOperation`, its kind, its `GraphValue`s by number."""
+    """An operation in a blob.
+
+    Its `DelegateOperation` has the same `id` or `name`. `inputs` and `outputs` are numbers of `GraphValue`s.
+    """
 
     id: int = scalar(0, "i64")
     name: str = string(1)
@@ -210,7 +213,7 @@ class MethodMeta:
 
 @dataclass(slots=True)
 class DataDigest:
-    """The SHA-256 (32 bytes) of the data with this key, in the `.pte` or in one of its `.ptd` files."""
+    """The SHA-256 (32 bytes) of the data with the key `key`, which is in the `.pte` or in one of its `.ptd` files."""
 
     key: str = string(0)
     sha256: Buffer = data(1)

@@ -72,8 +72,8 @@ class ExternalData:
 class PtdFile:
     """The entries of a `.ptd` file by name.
 
-    `read_ptd` sets `segments` to the segments of the file; `write_ptd` makes new segments and ignores these. A segment
-    has the larger of two alignments: the one in `alignments` and the one of its entry.
+    `read_ptd` sets `segments` to the segments of the file; `write_ptd` makes new segments and ignores these. The
+    alignment of a segment is the larger of its value in `alignments` and the alignment of its entry.
     """
 
     entries: dict[str, ExternalData] = field(default_factory=dict)

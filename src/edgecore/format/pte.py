@@ -69,7 +69,8 @@ class PteFile:
         program: The tables of the program.
         constants: Entry i holds the bytes of constant tensors with `data_buffer_idx` i; entry 0 is an empty
             placeholder. After reading, an entry may end in up to 15 bytes of padding.
-        mutable: The same for the initial content of mutable buffers; may be empty.
+        mutable: Entry i holds the initial content of mutable buffers with `data_buffer_idx` i, and entry 0 is an empty
+            placeholder; the list is empty if the program has no such content.
         delegate_blobs: The blobs, to which `BackendDelegate.processed.index` refers.
         named_data: The named data by key.
         segments: The segments of the file that was read; `write_pte` makes new segments and ignores these.

@@ -21,7 +21,7 @@ _PART = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Alignments:
-    """Alignments of the parts of a file that is written, in bytes. All are powers of two.
+    """Alignments in a `.pte` or `.ptd` file to be written, in bytes. All are powers of two.
 
     Attributes:
         segment: Alignment of each segment, at least 128; 4096 or more for segments that are mapped, locked or read by
@@ -50,10 +50,10 @@ class Segment:
     """A segment of a file that was read.
 
     Attributes:
-        kind: Its use: constants, mutable, delegate, named or unused.
+        kind: The use of the segment: constants, mutable, delegate, named or unused.
         offset: Bytes from the start of the file.
-        size: In bytes.
-        data: Its content.
+        size: The size of the segment in bytes.
+        data: The content of the segment.
     """
 
     kind: str
@@ -120,7 +120,7 @@ class Layout:
 
 
 class MappedFile(mmap.mmap):
-    """A memory mapping of a part of a file that no longer changes, so its pages can be dropped and read again."""
+    """A memory mapping of a file that no longer changes, so that the system may drop pages and read them again."""
 
 
 def align(value: int, alignment: int) -> int:

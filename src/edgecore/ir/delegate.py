@@ -16,7 +16,7 @@ from edgecore.plugin import CompileSpec, PreprocessResult
 
 
 class LoweredBackendModule(torch.nn.Module):
-    """A partition that a backend compiled. Calling it in Python runs the partition's original graph, not the blob.
+    """A partition that a backend compiled. A call in Python runs the partition's original graph, not the blob.
 
     Attributes:
         backend_id: The id of the backend.

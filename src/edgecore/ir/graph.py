@@ -1,6 +1,6 @@
 """Functions that walk an edge graph and edit it in place.
 
-The `val` of a new node is computed when it is inserted, so that no pass has to trace the whole graph again.
+The `val` of a new node is computed when the node is inserted, so that no pass has to trace the whole graph again.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ _TRANSFORMS = (torch.ops.aten._fft_r2c.default, torch.ops.aten._fft_c2r.default)
 _TORCH = Path(torch.__file__).parent
 
 CALL_NUMBER = "call_number"
-"""The entry of `node.meta` that tells which call a node is a part of: the number of the call among all calls of the
-method, before decomposition."""
+"""The key in `node.meta` of the number of the call from which decomposition made the node. The calls of a method are
+numbered before decomposition."""
 
 PARTS_OF = "parts_of"
-"""The entry of `node.meta` that lists the calls whose decomposition made a node (`lowering/whole_operators.py`)."""
+"""The key in `node.meta` of a list: the calls that a backend wants undecomposed, but whose decomposition made the node
+(`lowering/whole_operators.py`)."""
 
 REGIONS = (torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.higher_order.wrap_with_autocast)
 """Operators for regions under `torch.no_grad()` and `torch.autocast()`, whose graphs torch's decomposition inlines."""
@@ -112,8 +113,8 @@ def _representable(val: torch.Tensor) -> torch.Tensor:
 def dense(val: Any) -> Any:
     """Give the result of a view (a tensor or a list of tensors) the strides of its copy variant.
 
-    `contiguous()` is not enough: it keeps the strides of dims of size 1, and PyTorch's convolutions derive the dim
-    order of their result from them.
+    `contiguous()` is not enough, because it keeps the strides of dims of size 1. PyTorch's convolutions derive the dim
+    order of their result from all strides.
     """
     if isinstance(val, (list, tuple)):
         return [dense(item) for item in val]
@@ -121,7 +122,7 @@ def dense(val: Any) -> Any:
 
 
 class Editor:
-    """Inserts new nodes directly before the node `origin`; they inherit its source location.
+    """Inserts new nodes directly before the node `origin`; the new nodes inherit the source location of `origin`.
 
     Attributes:
         graph: The graph.

@@ -1,7 +1,7 @@
 """All private API of torch and torchao that edgecore and its backends use, under public names.
 
-No other module imports a private name of torch (`tests/test_torch_names.py`), so that a release of torch that moves a
-name is a change of this file. Names that torch loads late, with sympy, are imported when they are first used.
+No other module imports a private name of torch (`tests/test_torch_names.py`), so only this file must change when a
+release of torch moves a name. Names whose import loads sympy are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def codegen_of(graph: Graph) -> Any:
 
 
 def replace_parts(program: ExportedProgram, **parts: Any) -> ExportedProgram:
-    """Return a shallow copy of a program with other parts, which torch gives no way to set.
+    """Return a shallow copy of a program with some parts replaced, for which torch has no public setters.
 
     Args:
         program: The program.

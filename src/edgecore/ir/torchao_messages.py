@@ -18,6 +18,6 @@ class _Drop(logging.Filter):
 
 
 def drop_torchao_messages() -> None:
-    """Let the loggers drop these messages. Call it once, before torchao is imported."""
+    """Let the loggers drop these messages. Call this function once, before torchao is imported."""
     for name, beginning in _MESSAGES.items():
         logging.getLogger(name).addFilter(_Drop(beginning))

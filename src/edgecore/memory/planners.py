@@ -52,8 +52,8 @@ def annealed(specs: Sequence[TensorSpec], alignment: int, *, effort: int = 500_0
     Args:
         specs: The tensors of one arena.
         alignment: Divisor of every offset, in bytes.
-        effort: Number of pairs of tensors to compare; 500,000 take about 0.1 s. A number instead of a time limit, so
-            that the plan is the same on every machine.
+        effort: Number of pairs of tensors to compare; 500,000 take about 0.1 s. This number limits the search, instead
+            of a time, so that the plan is the same on every machine.
         seed: Seed of the random choices.
 
     Returns:

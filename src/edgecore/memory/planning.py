@@ -32,7 +32,8 @@ class MemoryPlan:
 
     Attributes:
         arenas: Memory id -> size of the arena in bytes.
-        specs: The tensor specs that own memory; all other tensors are aliases inside the memory of these.
+        specs: The tensor specs that own memory; the memory of every other tensor is a part of the memory of one of
+            these.
         state: Qualified name of a mutable buffer -> its tensor spec.
         sharing: The nodes that need no instruction, because their results are aliases.
         bounds: Memory id -> the largest total size of tensors that are live at the same time, in bytes.
@@ -173,8 +174,7 @@ class _Lifetimes:
 
     In `order`, a control-flow node occurs twice, before and after the nodes of its bodies. `planned` has the specs that
     need memory in an arena, in the order of their first use; specs in `unplanned` need none. Specs in `fixed` must not
-    share
-    memory: inputs, outputs, mutable buffers, written arguments, and all specs that branches and loops use.
+    share memory: inputs, outputs, mutable buffers, written arguments, and all specs that branches and loops use.
     """
 
     def __init__(self, program: ExportedProgram, inputs_planned: bool, outputs_planned: bool) -> None:

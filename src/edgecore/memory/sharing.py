@@ -211,7 +211,7 @@ class _Sharer:
     # Checks and changes that several kinds of sharing need ------------------------------------------------------------
 
     def _may_join(self, part: TensorSpec, base: TensorSpec) -> bool:
-        """Return True if `part` may become an alias inside `base`: it is not one yet, and both are in one arena."""
+        """Return True if `part` may become an alias inside `base`: it has no base yet, and both are in one arena."""
         return part in self.owned and part.base is None and part.mem_id == base.mem_id
 
     def _overlaps_in_delegate(self, part: TensorSpec, base: TensorSpec) -> bool:

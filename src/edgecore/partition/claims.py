@@ -82,9 +82,9 @@ def settle_claims(
 ) -> Claims:
     """Grant or refuse each claim: the request of a partitioner that its backend keep the state of a mutable buffer.
 
-    The conditions are: In every method, all uses of the buffer are in one partition of the backend, or in several
-    partitions that only read the buffer. Every method that uses the buffer claims it. All methods agree on dtype, shape
-    and initial content.
+    A claim is granted under three conditions. In every method, all uses of the buffer are in one partition of the
+    backend, or in several partitions that only read the buffer. The partitioner claims the buffer in every method that
+    uses the buffer. The dtype, shape and initial content are the same in all methods.
 
     Args:
         programs: All methods, with tags.

@@ -39,8 +39,8 @@ from edgecore.progress import track
 Preprocess = Callable[[str, ExportedProgram, Sequence[CompileSpec]], tuple[PreprocessResult, tuple[str, str]]]
 """A function that compiles a partition with its backend.
 
-It takes the backend id, the partition and its compile specs, and returns the result, and the name and version of the
-package that made it.
+The function takes the backend id, the partition and the compile specs of the partition. It returns the result of the
+backend, and (name, version) of the package that compiled the partition.
 """
 
 
@@ -214,7 +214,7 @@ class _Failure:
 
 
 def _ask(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[str, str]) -> _Answer:
-    """Call the partitioner. If it refuses a node because of a layout, make all values contiguous and call it once more.
+    """Call the partitioner. After a refusal because of a layout, make all values contiguous and call it again.
 
     Raises:
         CompileError: The partitioner changed the program, or used a tag that it does not define.
@@ -284,7 +284,10 @@ def _partitions(program: ExportedProgram, answer: _Answer) -> list[_Partition]:
 
 
 def _copy_nodes(program: ExportedProgram, copied: Mapping[str, Sequence[str]]) -> None:
-    """Copy nodes for each further partition that reads them; copy users first, so that their copies are users, too."""
+    """Copy each node of `copied` for every further partition that reads the node.
+
+    A node is copied after its users, so that the copy of the node also becomes the input of the users' copies.
+    """
     with edit(program) as graph_module:
         for node in reversed([node for node in graph_module.graph.nodes if node.name in copied]):
             for tag in copied[node.name]:
@@ -348,7 +351,7 @@ def _fingerprint(program: ExportedProgram) -> list[tuple[str, str, str, str]]:
 def _check_convex(tag: str, nodes: list[Node]) -> None:
     """Raise `CompileError` if a path leaves the partition and enters it again."""
     inside = set(nodes)
-    downstream: set[Node] = set()  # nodes outside of the partition that depend on it
+    downstream: set[Node] = set()  # nodes outside of the partition that depend on the partition
     last = nodes[-1]
     node = nodes[0]
     while node is not last:

@@ -61,7 +61,7 @@ class PartitionDiagnostics:
         """Record that a backend failed and that `nodes` are therefore not delegated to it; issue a warning.
 
         Args:
-            backend: Its id, or the class of its partitioner.
+            backend: The id of the backend, or the class name of its partitioner.
             task: The task as an infinitive with its object, such as `to compile a partition of 3 operators`.
             nodes: All nodes that are not delegated to the backend because of this failure.
             error: The exception.
@@ -82,7 +82,7 @@ class PartitionDiagnostics:
         """Record that a backend failed on a partition with mutable buffers and does not get these buffers; warn.
 
         Args:
-            backend: Its id.
+            backend: The id of the backend.
             buffers: The qualified names of the buffers.
             nodes: The nodes of the partition. The backend may still receive them, without the buffers.
             error: The exception.
@@ -102,7 +102,7 @@ class PartitionDiagnostics:
         """Record that a backend failed to link its delegates, which therefore stay unlinked; issue a warning.
 
         Args:
-            backend: Its id.
+            backend: The id of the backend.
             count: The number of delegates.
             error: The exception.
             required: True if the user requires this backend.

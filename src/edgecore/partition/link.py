@@ -9,7 +9,7 @@ from edgecore.partition.fallback import PartitionDiagnostics
 from edgecore.plugin import CompiledPartition, PreprocessResult
 
 Link = Callable[[str, Sequence[CompiledPartition]], Sequence[PreprocessResult]]
-"""A function that takes a backend id and all partitions compiled for it, and returns their final results."""
+"""A function that takes a backend id and all partitions of this backend, and returns the partitions' final results."""
 
 
 def link_delegates(

@@ -24,14 +24,14 @@ The value is the reason as a sentence fragment.
 """
 
 UnsupportedReason = Callable[[Node], "str | None"]
-"""A function that returns the reason why a backend does not support a node, or None if it does."""
+"""A function that returns the reason why a backend does not support a node, or None for a supported node."""
 
 
 class LayoutReason(str):
     """A reason that concerns only the dim order of a value, such as channels last.
 
-    If a partitioner returns one, edgecore makes all values contiguous, with copies at the border of the program, and
-    calls the partitioner again.
+    If a partitioner returns such a reason, edgecore makes all values contiguous, with copies at the border of the
+    program, and calls the partitioner again.
     """
 
     __slots__ = ()
@@ -96,15 +96,15 @@ class PartitionResult:
 class Partitioner(Protocol):
     """The interface of partitioners, which choose nodes for a backend.
 
-    A partitioner only sets `node.meta["delegation_tag"]`. edgecore raises an error if it changes the graph.
+    A partitioner only sets `node.meta["delegation_tag"]`. If a partitioner changes the graph, edgecore raises an error.
     """
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag nodes, and claim mutable buffers.
 
-        If edgecore refuses a claim, for example because another method uses the buffer outside of the backend, it
-        removes the tags, marks the placeholder of the buffer and calls this method again; `claimable_buffers` then
-        omits the buffer. So support a node that updates a buffer only if the buffer can be claimed.
+        edgecore may refuse a claim, for example because another method uses the buffer outside of the backend. Then
+        edgecore removes the tags, marks the placeholder of the buffer and calls this method again, and
+        `claimable_buffers` omits the buffer. So tag a node that updates a buffer only if the buffer can be claimed.
         """
         ...
 

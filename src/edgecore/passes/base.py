@@ -1,4 +1,4 @@
-"""A base class for passes that interpret a graph node by node. Its methods have the names of ExecuTorch's class."""
+"""`ExportPass`, a base class for passes that visit a graph node by node, with the same methods as in ExecuTorch."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ class ExportPass(PassBase):
 
     A subclass overrides methods among `placeholder`, `output`, `call_operator`, `call_getitem`, `call_sym`,
     `call_cond`, `call_while`, `call_map`, `call_scan`, `call_delegate`, `call_submodule`, `on_attr`, `inputs`, `call`.
-    Each method receives a visited node and returns the value that later nodes read in its place: the result of its
-    `super()` method, one of its arguments, or the result of `super().call_operator`, which it may call several times.
-    Values are instances of `ProxyValue`: `value.data` is the fake tensor or the number, and `value.node` is the node.
-    Other attributes, such as `value.target`, come from the node.
+    Each method receives the target, arguments and `meta` of a visited node, and returns the value that later nodes read
+    instead of that node: one of the arguments, the result of the same method of `super()`, or the result of one or more
+    calls of `super().call_operator`. Values are instances of `ProxyValue`: `value.data` is the fake tensor or the
+    number, and `value.node` is the node. Other attributes, such as `value.target`, come from the node.
 
-    A new call with the operator and the arguments of the visited node keeps its name and its `val`. If nothing changes,
-    the graph stays as it is. The methods `requires` and `ensures` check the graph before and after the pass.
+    A new call with the operator and the arguments of the visited node keeps the name and the `val` (fake tensor) of
+    that node. If nothing changes, the graph stays as it is. The methods `requires` and `ensures` check the graph before
+    and after the pass.
     """
 
     fake_tensor_mode: FakeTensorMode | None = None
@@ -65,7 +66,7 @@ class ExportPass(PassBase):
 
         Args:
             graph_module: The graph. It does not change.
-            inputs: The values of its inputs.
+            inputs: The values of the graph's inputs.
 
         Returns:
             A graph module with the new graph; `graph_module` itself if nothing has changed.
@@ -114,7 +115,7 @@ class ExportPass(PassBase):
         """Visit an attribute of the graph module that is a tensor."""
 
     def placeholder(self, name: str, arg: Any, meta: NodeMetadata) -> Any:
-        """Add an input with the value `arg` to the new graph. A pass can change neither its name nor its shape."""
+        """Add an input with the value `arg` to the new graph. A pass must not change an input's name or shape."""
         copy = self._copies[-1]
         node = copy.add("placeholder", name, copy.node.args, {}, copy.node.name)
         node.meta = {**inherited(meta), "val": copy.node.meta.get("val")}
@@ -145,7 +146,7 @@ class ExportPass(PassBase):
         return self._fx("call_function", target, args, {}, meta)
 
     def call_getitem(self, value: Any, key: int, meta: NodeMetadata) -> Any:
-        """Add a call that selects one of several results."""
+        """Add a `getitem` call, which selects result `key` of an operator with several results."""
         return self._fx("call_function", operator.getitem, (value, key), {}, meta)
 
     def call_size_operator(
@@ -195,7 +196,7 @@ class ExportPass(PassBase):
         return self._fx("call_function", SCAN, (body, init, xs, additional_inputs), {}, meta)
 
     def _body(self, body: GraphModule, carried: Any, scanned: Any, captured: Any) -> GraphModule:
-        """Visit the body of `map` or `scan`. Its slices get the fake values of the body's placeholders."""
+        """Visit the body of `map` or `scan`. The values of its slices are the fake tensors of their placeholders."""
         slices = [node.meta["val"] for node in placeholders(body)[len(carried) :][: len(scanned)]]
         visited: GraphModule = self.call_submodule(body, (*carried, *slices, *captured)).graph_module
         return visited
@@ -207,7 +208,7 @@ class ExportPass(PassBase):
         return self._fx("call_function", call_delegate, (lowered_module, *args), kwargs, meta)
 
     def _fx(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: NodeMetadata) -> Any:
-        """Add a node with these arguments to the new graph, and compute its value."""
+        """Add a node with these arguments to the new graph, and compute the fake tensor of its result."""
         copy, mode = self._copies[-1], self.fake_tensor_mode
         assert mode is not None
         visited = copy.node
@@ -352,7 +353,7 @@ class _Copy:
 
 
 def _described(graph: Graph) -> list[Any]:
-    """Describe the computation of a graph by the names of its nodes, except `get_attr` nodes, to compare two graphs."""
+    """Return operator, name, arguments and metadata of all nodes except `get_attr` nodes, to compare two graphs."""
 
     def name(node: Node) -> str:
         return str(node.target) if node.op == "get_attr" else node.name

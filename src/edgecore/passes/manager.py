@@ -30,7 +30,7 @@ ProgramCheck = Callable[[ExportedProgram], None]
 """A function that raises an exception if a program breaks a rule."""
 
 _RUNNING = threading.RLock()
-"""A lock that each running pass holds: when passes trace, torch replaces functions of the whole process."""
+"""A lock that allows one running pass at a time: while a pass traces, torch replaces functions of the whole process."""
 
 VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
 """Environment variable; if it is set and not 0, programs are verified after every pass."""

@@ -90,7 +90,7 @@ class ProxyValue:
 
 
 class NodeMetadata(UserDict[str, Any]):
-    """The `meta` of a visited node. New nodes of the pass inherit it, apart from `val`.
+    """The `meta` of a visited node. New nodes of the pass inherit all entries that do not describe the value.
 
     An attempt to set an entry that describes the value or the origin of a node raises a `CompileError`.
     """

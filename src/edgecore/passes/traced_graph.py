@@ -1,4 +1,4 @@
-"""Trace a call, and replace it by the traced graph, such as its component operators."""
+"""Trace a call, and replace the call by the operators of the traced graph."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def call_of(node: Node, function: Callable[..., Any]) -> Callable[..., Any]:
 def trace(
     function: Callable[..., Any], leaves: Sequence[Node], mode: Any, table: Mapping[OpOverload, Callable[..., Any]]
 ) -> GraphModule:
-    """Trace a function of the fake values of nodes; decompose composite operators, and the operators in `table`."""
+    """Trace `function` on the fake tensors of `leaves`; decompose composite operators and the operators in `table`."""
     from edgecore.ir.torch_compat import enable_python_dispatcher, make_fx
 
     with mode, torch.no_grad(), enable_python_dispatcher():
@@ -82,7 +82,7 @@ def copy_traced(
 
 
 def replace_results(node: Node, results: Any) -> list[tuple[Node, Node]]:
-    """Let the users of a call read the results of its copied graph, and erase the call.
+    """Let the users of a call read the results of the graph that `copy_traced` copied, and erase the call.
 
     Args:
         node: The call.

@@ -83,7 +83,7 @@ def can_put_back(target: Any) -> bool:
 
 
 def put_back(editor: Editor, view: Node, source: Node, new: Node) -> Node:
-    """Return the content of `source` after `new` became the content of its view.
+    """Return the content of `source` after `new` became the content of `view`.
 
     Args:
         editor: The position for new nodes.

@@ -23,7 +23,7 @@ _NUMBERS: dict[type, type] = {bool: fmt.Bool, int: fmt.Int, float: fmt.Double}
 
 
 class MethodTestCase:
-    """The inputs of one run and its expected outputs. Nested containers are flattened.
+    """One run of a method: the inputs and the expected outputs. Nested containers are flattened.
 
     Args:
         inputs: A tensor or number for each input of the method.
@@ -160,7 +160,7 @@ class BundledProgram:
 
 
 def serialize_from_bundled_program_to_flatbuffer(bundled_program: BundledProgram) -> bytes:
-    """Return the `.bpte` as bytes. Named like its counterpart in executorch."""
+    """Return the `.bpte` as bytes. The function has the name of its counterpart in executorch."""
     return bundled_program.buffer
 
 

@@ -96,7 +96,7 @@ def float_dtype(backends: Sequence[Backend], used: Set[str]) -> str:
 
 
 def half_precision_ids(backends: Sequence[Backend], used: Set[str], recipe_dtype: str) -> set[str]:
-    """Return the ids among `used` of backends that convert the model's numbers to float16, not only its weights.
+    """Return the ids among `used` of the backends that compute in float16, not only store weights in float16.
 
     `recipe_dtype` is the dtype in which the backends compute because of the recipes.
     """

@@ -165,7 +165,7 @@ class Reference:
         rounded: The exported program, if `edgecore.compile(quantize=...)` quantized it, if the user's model contains
             quantize nodes, or if a backend computes in another dtype than float32; otherwise None.
         computes_in: The dtype in which `rounded` computes floating-point values.
-        steps: The smallest `RecipeSupport.steps` of the recipes.
+        steps: The error that all recipes allow, in quantization steps: the smallest `RecipeSupport.steps`.
         by_recipe: True if `edgecore.compile(quantize=...)` quantized the program.
         calls: The number of consecutive calls with the example inputs; several for a program with state.
     """
@@ -211,7 +211,7 @@ def _compare_method(
     reference: Reference,
     tolerance: float | None,
 ) -> list[OutputRow]:
-    """Run all calls of a method. For each output, return the row of the call with the largest error per bound."""
+    """Run all calls of a method. For each output, return the row of the call with the largest error / bound."""
     model_results = _run(model, calls)
     if isinstance(model, ExportedProgram) and has_gradients(model):
         names = [output.name for output in method.outputs]

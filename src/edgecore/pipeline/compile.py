@@ -102,8 +102,9 @@ def compile(
             all of them, in one file. A name: all of them, in the file of that name. A mapping from patterns of
             qualified names to file names: `{"*lora*": "adapter", "*": "base"}`. Load the files with
             `edgecore.load("m.pte", data=["base.ptd", ...])`.
-        segment_alignment: As in `ExecutorchBackendConfig`: 4096 if segments are mapped, locked or read on their own.
-        constant_tensor_alignment: As in `ExecutorchBackendConfig`.
+        segment_alignment: Alignment of each segment of a file, in bytes: a power of two of at least 128. Use 4096 if
+            segments are mapped, locked or read on their own.
+        constant_tensor_alignment: Smallest alignment of constant tensors, in bytes: a power of two of at least 16.
         share_state: True if all methods use one copy of the mutable buffers with the same qualified name, such as a
             cache that `prefill` fills and `decode` reads; otherwise each method has its own copy.
         constant_methods: Additional methods without inputs that return a constant, as a mapping from the name of the
@@ -135,7 +136,7 @@ def compile(
     Warns:
         FallbackWarning: A backend failed on a part of the model; the next backend or edgecore's kernels run this part.
         QuantizationWarning: An output of the quantized program has an SQNR below 10 dB.
-        PrecisionWarning: The model has numbers that the float16 of a backend does not hold, other than in masks.
+        PrecisionWarning: A backend computes in float16, which cannot represent some numbers of the model outside masks.
 
     Example:
         >>> program = edgecore.compile(model, (torch.randn(1, 3, 224, 224),), backends=["xnnpack"])
@@ -146,7 +147,7 @@ def compile(
     if runtime not in (fmt.EXECUTORCH_1_5, fmt.EDGECORE):
         raise CompileError(f"no target runtime {runtime!r}; use {fmt.EXECUTORCH_1_5!r} or {fmt.EDGECORE!r}")
     planning = _planning(memory, share_state)
-    # called before the slow export, so that errors are reported early
+    # check the alignments before the slow export, so that errors are reported early
     alignments = file_alignments(segment_alignment, constant_tensor_alignment)
     chosen = backend_list(backends)
     plan: Plan = ()
@@ -296,8 +297,9 @@ def _quantize_methods(
 def _reference(exported: ExportedProgram, quantized: Quantized | None, plan: Plan, float_dtype: str) -> Reference:
     """Make the reference program with which `CompiledProgram.compare` compares a method, besides the user's model.
 
-    If activations are quantized, `float_dtype` is ignored, because their steps are larger than its rounding errors.
-    `steps` is the minimum over all recipes, so that no recipe is judged by the tolerance of another one.
+    If activations are quantized, `float_dtype` is ignored, because the quantization steps of activations are larger
+    than the rounding errors of `float_dtype`. `Reference.steps` is the minimum over all recipes, so that no recipe is
+    judged by the tolerance of another one.
     """
     is_rounded, calls = rounds(exported), calls_of(exported)
     dtype = "float32" if is_rounded else float_dtype

@@ -24,7 +24,7 @@ class KeptPrograms:
 
     Attributes:
         exported: The exported program of each method, as the caller passed it.
-        edge: A copy of the edge program of each method, which shares its weights.
+        edge: A copy of the edge program of each method; the copy shares the weights of the program.
     """
 
     exported: Mapping[str, ExportedProgram]

@@ -20,7 +20,7 @@ from edgecore.ir.program.constants import Constants
 from edgecore.ir.torch_compat import OpOverload, pytree
 
 LOST = 0.1
-"""The relative error from which on a small number counts as not representable."""
+"""The relative rounding error above which a number counts as not representable."""
 
 
 _LISTED = 3

@@ -294,9 +294,9 @@ def mark(
 ) -> None:
     """Annotate a node with the quantization specifications of its result and its inputs.
 
-    If the producer of an input has a fixed scale and zero point, such as a sigmoid, they replace the input's
-    specification; otherwise the value would be quantized twice. Inputs whose dtype is not in `dtypes` are skipped,
-    because an operator such as `sigmoid` may read integers.
+    If the operator that computes an input fixes its scale and zero point, as a sigmoid does, the fixed specification
+    replaces the input's specification, because two specifications would quantize the value twice. Inputs whose dtype is
+    not in `dtypes` are skipped, because an operator such as `sigmoid` may read integers.
     """
     specs = {source: _fixed_spec(source) or spec for source, spec in inputs.items() if is_float(source, dtypes)}
     node.meta[ANNOTATION] = QuantizationAnnotation(input_qspec_map=specs, output_qspec=output, _annotated=True)

@@ -41,7 +41,7 @@ def samples(calibration: Iterable[Any] | str | Path) -> Iterator[tuple[tuple[Any
 def tracked_samples(
     calibration: Iterable[Any] | str | Path,
 ) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Yield what `samples` yields, and report a task with a step for each sample."""
+    """Yield the samples as `samples` does, and report a task with a step for each sample."""
     if isinstance(calibration, (str, Path)):
         total: int | None = len(_paths(Path(calibration)))
     else:

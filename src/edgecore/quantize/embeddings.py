@@ -19,13 +19,14 @@ from edgecore.plugin import Selects
 
 library = quantized_operators()
 GROUP = 32
-"""Number of elements that share a scale in a 4-bit embedding table whose width it divides."""
+"""Number of consecutive elements of a row that share a scale in a 4-bit embedding table, if they divide the row."""
 
 
 def quantize_embeddings(program: ExportedProgram, bits: int, selects: Selects) -> ExportedProgram:
     """Return a copy of a program with quantized embedding tables.
 
-    An 8-bit table has a scale for each row; a 4-bit table has one for each group of 32 elements of a row.
+    An 8-bit table has a scale for each row. A 4-bit table has a scale for each group of 32 elements of a row, or for
+    each row if the width is no multiple of 32.
 
     Args:
         program: A program without in-place operators.

@@ -67,7 +67,10 @@ def collect_hidden_observers(observed: GraphModule) -> Iterator[set[str]]:
 
 
 def remove_observers(observed: GraphModule, names: set[str]) -> None:
-    """Remove observers, and other observers that share their ranges, so that the values stay in floating point."""
+    """Remove the calls of the observers `names`, so that the observed values stay in floating point.
+
+    If values share an observer under several names, all its calls are removed.
+    """
     removed = {observed.get_submodule(name) for name in names}
     for node in list(observed.graph.nodes):
         if node.op == "call_module" and observed.get_submodule(node.target) in removed:

@@ -28,7 +28,7 @@ class ChosenRecipe:
         number: The position among all recipes of this compilation.
         backend: The name of the backend.
         name: The name and the parameters, for messages.
-        method: The function of the backend that quantizes.
+        method: The way in which the backend quantizes: by a torchao quantizer, or by a rewrite of the program.
         embeddings: The number of bits to which edgecore quantizes embedding tables; None to leave them in float.
         steps: The number of quantization steps by which results may differ in addition to rounding
             (`RecipeSupport.steps`).

@@ -1,7 +1,7 @@
 """Adapt programs to torchao's PT2E flow, and convert its result.
 
 PT2E needs programs without in-place operators. It inserts quantize and dequantize nodes between a tensor and its views,
-so that a write through a view would be lost. Its constant folding executes writes, and it does not recognize all
+so that a write through a view would be lost. The constant folding of PT2E executes writes, and does not recognize all
 operators that write.
 """
 
@@ -121,8 +121,8 @@ def _is_float(node: Node) -> bool:
 def convert(prepared: GraphModule) -> GraphModule:
     """Convert a module with observers or fake quantization by torchao, without changing the content of buffers.
 
-    Weights become integers. A constant that is computed from one parameter is named after it, with `PART_OF` and its
-    kind: `head.weight:int8`, `head.weight:scale`.
+    Weights become integers. The name of a constant that is computed from a parameter is the parameter's name, `PART_OF`
+    and the kind of the constant: `head.weight:int8`, `head.weight:scale`.
     """
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 

@@ -28,7 +28,8 @@ def mark(program: ExportedProgram, plan: Plan) -> tuple[ExportedProgram, dict[st
         plan: The recipes and rules of each backend.
 
     Returns:
-        A copy of the program with marks, and a map from calls that stay in floating point to the rule that decided it.
+        A copy of the program with marks, and a map from each call that stays in floating point to the rule that keeps
+        the call there.
     """
     program = copy_program(program)
     excluded: dict[str, str] = {}

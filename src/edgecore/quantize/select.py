@@ -19,7 +19,7 @@ ANNOTATION = "quantization_annotation"
 
 
 class SelectingQuantizer(Quantizer):  # type: ignore[misc]
-    """Runs several quantizers, and keeps from each only the annotations of nodes that its recipe selects."""
+    """Runs several quantizers, and keeps from each only annotations of nodes that the quantizer's recipe selects."""
 
     def __init__(self, quantizers: Sequence[tuple[Any, Selects]]) -> None:
         super().__init__()
@@ -59,9 +59,9 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
 
 
 class OutsideBodies(Quantizer):  # type: ignore[misc]
-    """Keeps control-flow bodies from a quantizer, because torchao passes a module's bodies to it, too.
+    """Runs a quantizer only on a module's outer graph, although torchao also passes control-flow bodies.
 
-    Backends do not run these bodies, and torch.export does not keep the scales of their weights.
+    Backends do not run the bodies quantized, and torch.export does not keep the scales of the bodies' weights.
     """
 
     def __init__(self, quantizer: Quantizer, module: GraphModule) -> None:

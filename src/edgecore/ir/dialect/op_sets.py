@@ -90,7 +90,7 @@ SAME_BYTES_NAMES = frozenset(
         "expand_copy",
     }
 )
-"""Names of operators whose result has the bytes of their input, if both are contiguous and have the same size."""
+"""Names of operators whose result has the bytes of their input, if both tensors are contiguous and equally large."""
 
 SPLIT_NAMES = frozenset({"split_copy", "split_with_sizes_copy", "unbind_copy", "split_with_sizes", "split", "unbind"})
 """Names of operators whose results are consecutive parts of their input along a dim."""

@@ -26,7 +26,7 @@ _ADVICE: dict[Any, str] = {
     torch.ops.aten._linalg_svd.default: "no runtime has singular values, which the 2-norm and the nuclear norm of a "
     "matrix need; use the norm 'fro', or norms of vectors",
 }
-"""Operator -> advice how to replace it. For operators that are not listed, the advice is to register them."""
+"""Refused operator -> advice on how to avoid it. For other operators, the advice is to register or replace them."""
 
 
 class VerificationError(CompileError):

@@ -137,8 +137,8 @@ def _operator(
     - the zero point of the result;
     - the smallest and largest result, from the dtype or a fused activation.
 
-    The function takes an `Arithmetic` and the first three of these; for int16 values the zero points are 0. It returns
-    the int64 result before the zero point is added and the limits are applied.
+    The decorated function takes an `Arithmetic`, then the arguments of the first three items; for int16 values the zero
+    points are 0. The function returns the int64 result before the zero point is added and the limits are applied.
     """
     count = arguments.count(",") + 1
 

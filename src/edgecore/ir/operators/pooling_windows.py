@@ -11,9 +11,9 @@ from edgecore.ir.op_args import arguments_by_name
 def reaches_past_padding(node: Node) -> bool:
     """Return True if the last windows of an image pooling may reach past the input and its padding.
 
-    With `ceil_mode`, they reach past it if the windows do not cover the padded input exactly. PyTorch divides an
-    average by the window's pixels in the input or, with `count_include_pad`, also in the padding; libraries use other
-    divisors.
+    With `ceil_mode`, the last windows reach past the padding if the windows do not cover the padded input exactly.
+    PyTorch divides an average by the number of the window's pixels in the input or, with `count_include_pad`, in the
+    input and the padding; libraries of backends use other divisors.
 
     Args:
         node: A call of `avg_pool2d`, `max_pool2d` or `max_pool2d_with_indices`. If its sizes are symbolic, the

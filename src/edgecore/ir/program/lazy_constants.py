@@ -24,7 +24,7 @@ Pieces = Callable[[], Iterable[Buffer]]
 
 
 class _Reserved(mmap.mmap):
-    """The address range of a lazy constant. The tensor keeps this object alive, and this object its function."""
+    """The address range of a lazy constant. The tensor keeps this object alive, and this object keeps `pieces`."""
 
     pieces: Pieces
     is_loaded: bool

@@ -16,7 +16,7 @@ Query = TypeVar("Query", bound="NodeQuery")
 
 
 class NodeQuery:
-    """Facts about one call (fx node) of a program that constraints check, such as whether an argument is constant.
+    """Facts about one operator call, which constraints check: for example, `is_constant` of an argument.
 
     Attributes:
         node: The call.

@@ -238,7 +238,7 @@ class OperatorTable(Generic[Lower]):
 
 
 def contiguous_only(query: NodeQuery) -> str | None:
-    """Constraint for backends that need contiguous tensors. If it refuses a call, edgecore makes values contiguous."""
+    """Constraint for backends that need contiguous tensors. After a refusal, edgecore makes the values contiguous."""
     for name, val in query.vals():
         if isinstance(val, torch.Tensor) and dim_order(val) != tuple(range(val.dim())):
             return LayoutReason(f"{name} is not contiguous (channels last, for example)")

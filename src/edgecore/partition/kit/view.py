@@ -19,7 +19,7 @@ class PartitionView:
     Attributes:
         inputs: The inputs, in the order of the delegate's arguments.
         buffers: The mutable buffers whose state the backend keeps: names, nodes of the old and new content, and initial
-            values. They are neither inputs nor outputs of the delegate.
+            values. These buffers are neither inputs nor outputs of the delegate.
         constants: The constants that the partition reads, with their detached tensors.
         calls: The operator calls, in topological order.
         outputs: The calls whose results are the delegate's outputs, in the order of the outputs.

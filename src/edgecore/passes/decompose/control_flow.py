@@ -50,8 +50,8 @@ def make_placeholders_dense(body: GraphModule) -> set[Node]:
 def make_operands_dense(graph_module: GraphModule, node: Node, mode: FakeTensorMode) -> None:
     """Copy the operands of a control-flow node that are not contiguous.
 
-    The bodies need contiguous operands, because `make_placeholders_dense` makes their inputs contiguous. This also
-    gives the node a source line if torch recorded none.
+    The bodies need contiguous operands, because `make_placeholders_dense` makes the placeholders of bodies contiguous.
+    The function also gives the node a source line if torch recorded none.
     """
     if not source_line(node):
         _borrow_source(node)
@@ -66,14 +66,14 @@ def copy_strided(editor: Editor, node: Node, operands: Iterable[Any]) -> None:
 
 
 def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> None:
-    """Insert copies for results of a body that are not contiguous, or that are an input of a loop body.
+    """Insert copies of results of a branch or loop body that are not contiguous, or that are inputs of the loop body.
 
     The emitter writes a loop's next carried values over the current ones, so a result must not alias an input. Nodes of
     the body without a source line receive the line of the control-flow node.
     """
     flow = control_flow(node)
     if node.target is WHILE and body is flow.bodies[0]:
-        return  # no copy of the condition: the conditional jump reads it before the loop writes its carried values
+        return  # the condition needs no copy: the jump reads the condition before the loop writes its carried values
     output = body.graph.output_node()
     editor = Editor(body, output, mode)
     returned: list[Any] = []

@@ -68,10 +68,11 @@ def decompose(
 
     Frequent operators have direct rewrites. Other operators are traced through edgecore's own decompositions, torch's
     core ATen decompositions, or any other decomposition that torch has. An operator without a decomposition stays, and
-    the verifier reports it. A `val` is computed only for new nodes, and for nodes whose inputs changed their layout.
+    the verifier reports the operator. A `val` (fake tensor) is computed only for new nodes, and for nodes whose inputs
+    changed their layout.
 
     Args:
-        program: A functional program.
+        program: A program without in-place operators.
         preserve: Returns True for a node that must not be decomposed.
         rewrites: The direct rewrites.
 
@@ -161,7 +162,7 @@ def _expand(
 
 
 def _numbers_to_tensors(editor: Editor, node: Node) -> None:
-    """Replace numbers by tensors without dims where the schema expects tensors; `torch.export` leaves numbers."""
+    """Replace numbers by 0-d tensors where the schema expects tensors, because `torch.export` keeps such numbers."""
     assert isinstance(node.target, OpOverload)
     for index, spec in enumerate(schema_of(node.target).arguments[: len(node.args)]):
         value = node.args[index]
@@ -174,12 +175,12 @@ def _numbers_to_tensors(editor: Editor, node: Node) -> None:
 
 
 def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
-    """Convert operands without dims to the dtype in which eager mode computes, if their dtype is wider than all others.
+    """Convert a 0-d operand, if its dtype would widen the result, to the dtype in which eager mode computes.
 
-    In eager mode, a float16 image times a float32 factor without dims is float16: type promotion treats such a factor
-    as a number. The dtype of a number matters only if it is of a higher kind, such as a float among integers. The
-    kernels do not make this exception, so the factor is converted first. Results may differ slightly, as some float16
-    operators of eager mode round later.
+    In eager mode, a float16 image times a 0-d float32 factor is float16: type promotion treats a 0-d tensor as a
+    number, and ignores its dtype unless the dtype is of a higher kind, such as a float among integers. The kernels
+    promote 0-d tensors like all others, so the factor is converted to float16 before the product. Results may differ
+    slightly from eager mode, where some float16 operators round later.
     """
     assert isinstance(node.target, OpOverload)
     operands = [leaf for leaf in node.all_input_nodes if _is_tensor(leaf)]
@@ -204,7 +205,7 @@ def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
 
 
 def _kind_of(dtype: torch.dtype) -> int:
-    """Return the position of a dtype in type promotion: boolean, integer, float, complex."""
+    """Return the rank of a dtype's kind in type promotion: 0 boolean, 1 integer, 2 float, 3 complex."""
     return 0 if dtype == torch.bool else 3 if dtype.is_complex else 2 if dtype.is_floating_point else 1
 
 
@@ -233,9 +234,9 @@ def _is_primitive(target: Any) -> bool:
 
 
 def _other_decomposition(target: OpOverload) -> dict[OpOverload, Callable[..., Any]]:
-    """Return {operator: decomposition} for an operator that torch decomposes, but not as a core ATen decomposition.
+    """Return {target: decomposition} if torch decomposes `target` outside its core ATen decompositions, else {}.
 
-    The set of core decompositions differs between versions of torch.
+    This search is needed because the set of core decompositions differs between versions of torch.
     """
     from edgecore.ir.torch_compat import decomposition_table
 
@@ -245,7 +246,7 @@ def _other_decomposition(target: OpOverload) -> dict[OpOverload, Callable[..., A
 
 
 def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layout_changed: set[Node]) -> list[Node]:
-    """Replace a node by its decomposition, edgecore's own or torch's.
+    """Replace a node by the nodes of edgecore's decomposition, or of torch's if edgecore has none.
 
     Args:
         graph_module: The graph of the node.
@@ -336,13 +337,16 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _note_layout(old: Node, new: Node, layout_changed: set[Node]) -> None:
-    """Add `new` to `layout_changed` if `old` is in it or has another layout, so that users of `new` are updated."""
+    """Add `new` to `layout_changed` if `old` is in that set or has another layout than `new`.
+
+    The users of nodes in `layout_changed` get new fake tensors.
+    """
     if old in layout_changed or not same_layout(old.meta["val"], new.meta["val"]):
         layout_changed.add(new)
 
 
 def _writes_to_view(new: Node) -> bool:
-    """Return True if an in-place call changes more than its first argument, or has no functional form."""
+    """Return True if an in-place call has no functional form, or writes to a view and so also to the view's base."""
     if not isinstance(new.target, OpOverload) or functional_form(new.target) is None:
         return True
     written = new.args[0] if new.args else None

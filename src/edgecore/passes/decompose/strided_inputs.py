@@ -31,7 +31,7 @@ def lay_out_inputs(program: ExportedProgram, mode: Any) -> set[Node]:
 
 
 def lay_out_constant(program: ExportedProgram, spec: InputSpec) -> None:
-    """Replace the tensor of an input spec, if any, by a contiguous tensor; the `val` of its node stays."""
+    """Make the stored tensor of an input spec, if any, contiguous. The `val` of the input's node does not change."""
     for tensors in (program.state_dict, program.constants):
         tensor = tensors.get(spec.target)
         if isinstance(tensor, torch.Tensor) and not tensor.is_contiguous():

@@ -1,1 +1,1 @@
-"""Parts of `fuse_integers`: the parameters of quantized values, layers and average pools as integer operators."""
+"""Helpers of the pass `fuse_integers`: quantized values, and the rules that fuse layers and average pools."""

@@ -16,7 +16,8 @@ from edgecore.passes.quantized import is_dequantize, parameters_of
 
 aten = torch.ops.aten
 MAX_DEPTH = 1 << 15
-"""Largest number of products in a sum. More could overflow 32 bits for int8 values, or 46 bits for int16 values."""
+"""Largest number of products that a kernel adds up. The sum of more products could overflow 32 bits for int8 values, or
+46 bits for int16 values."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class _Weight:
 
 
 def fuse_layer(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Return an integer layer for the quantize node `node`, if it reads a convolution or linear layer; else None."""
+    """Return an integer layer for the quantize node `node` if that node reads a convolution or linear layer."""
     layer, bounds = without_clamps(node.args[0])
     if layer.target not in (aten.convolution.default, aten.linear.default) or len(layer.users) != 1:
         return None
@@ -101,7 +102,10 @@ def _geometry(layer: Node, integers: torch.Tensor) -> tuple[list[int], ...]:
 def _channels(
     source: Integers, weight: _Weight, integers: torch.Tensor, bias: Any, result: Integers, constants: Constants
 ) -> torch.Tensor | None:
-    """Return [3, outputs]: bias, multiplier and shift of each output channel; None if a number exceeds its range."""
+    """Return the bias, multiplier and shift of each output channel as [3, outputs], in the dtype of the sums.
+
+    Returns None if a bias or a multiplier exceeds its integer range.
+    """
     rows = integers.reshape(integers.shape[0], -1).to(torch.int64)
     if rows.shape[1] > MAX_DEPTH or (bias is not None and not constants.has(bias)):
         return None

@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 
 def fuse_average(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Fuse the quantize node `node` and the average over equal windows that it reads, to a depthwise convolution."""
+    """Fuse the quantize node `node` and an average pool before it, with one divisor, into a depthwise convolution."""
     pool, bounds = without_clamps(node.args[0])
     windows = _windows(pool)
     source = (
@@ -120,7 +120,7 @@ def _adaptive_windows(size: int, count: int) -> list[tuple[int, int, int]]:
 def _pool_windows(
     size: int, count: int, kernel: int, stride: int, padding: int, counts_padding: bool
 ) -> list[tuple[int, int, int]]:
-    """Return begin, end and divisor of each of `count` windows of one size, which may include padding."""
+    """Return begin, end and divisor of each of `count` windows of `kernel` elements, which may overlap the padding."""
     windows = []
     for start in range(-padding, -padding + count * stride, stride):
         begin, end = max(start, 0), min(start + kernel, size)

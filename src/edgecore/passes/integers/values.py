@@ -23,7 +23,7 @@ _ARITHMETICS = {arithmetic.dtype: arithmetic for arithmetic in (INT8, INT16)}
 
 @dataclass(frozen=True)
 class Integers:
-    """An int8 or int16 value: the node that makes or reads it, and its `QuantizationParameters`."""
+    """A quantized int8 or int16 tensor: its node, arithmetic, scale, zero point, smallest and largest integer."""
 
     node: Node
     arithmetic: Arithmetic
@@ -113,13 +113,13 @@ def call_operator(
     result: Integers,
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Node:
-    """Insert a call of edgecore's operator `name` on values of the result's dtype.
+    """Insert a call of edgecore's integer operator `name` for the dtype of `result`.
 
     Args:
         editor: The editor, which inserts the call at its position.
         name: Name of the operator without the dtype, such as `add`.
         arguments: The arguments before the zero points of the operands.
-        sources: The operands whose zero points the operator takes.
+        sources: The operands whose zero points the operator takes as arguments; int16 operators take none.
         factors: The arguments after these zero points: multipliers, shifts and the like.
         result: The value that the operator computes.
         bounds: Limits of the result before quantization, from a clamp that follows.

@@ -1,1 +1,1 @@
-"""The passes, one in each file, which has its name."""
+"""The passes; each file has the name of its pass."""

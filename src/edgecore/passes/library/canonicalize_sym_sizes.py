@@ -44,9 +44,9 @@ def canonicalize_sym_sizes(program: ExportedProgram) -> ExportedProgram:
 
 
 def _read_input(node: Node, source: tuple[Node, int] | None, after: Node) -> Node:
-    """Return a node that reads the same size as `node`, but from `source`: an input and one of its dims.
+    """Return a node that reads the same size as `node`, but from `source`, an input and one of the input's dims.
 
-    Returns `node` if it already reads the size from there, or if `source` is None.
+    Returns `node` if it already reads `source`, or if `source` is None.
     """
     if source is None or (node.target is _SIZE and node.args == source):
         return node

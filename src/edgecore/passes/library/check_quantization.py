@@ -1,4 +1,4 @@
-"""Refuse quantization parameters with which integers do not represent useful numbers."""
+"""Refuse scales that are infinite, NaN or too small, and zero points outside their integer type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgecore.ir.program.lazy_constants import is_lazy
 from edgecore.passes.quantized import parameters_of
 
 SMALLEST = torch.finfo(torch.float32).tiny
-"""The smallest scale; the reciprocals of smaller ones are infinite or lose digits."""
+"""The smallest scale other than 0: the reciprocal of a smaller scale is infinite or loses digits."""
 
 
 def check_quantization(program: ExportedProgram) -> ExportedProgram:

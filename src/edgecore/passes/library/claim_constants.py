@@ -1,4 +1,4 @@
-"""Make buffers of the constants and parameters that the model writes."""
+"""Turn the constants and parameters that the model writes into buffers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgecore.passes.written_views import aliased
 
 
 def claim_constants(program: ExportedProgram) -> ExportedProgram:
-    """Make buffers of the constants and parameters that in-place operators write, because they are state.
+    """Turn the constants and parameters that in-place operators write into buffers, because they are state.
 
     `torch.export` lifts a tensor that is an ordinary attribute of a module as a constant, even if in-place operators
     write to it; torch's functionalization then fails. An example is the static cache of the package transformers. A

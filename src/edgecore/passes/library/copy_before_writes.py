@@ -21,8 +21,8 @@ aten = torch.ops.aten
 def copy_before_writes(program: ExportedProgram) -> ExportedProgram:
     """Make sure that each operator that writes an argument receives a tensor that it may overwrite.
 
-    A call in functional form reads a copy if the tensor is a constant or an input of the method, if it is also another
-    argument of the call, or if another call or the method's caller reads it later. A mutable buffer whose old content
+    The call gets a copy if the tensor is a constant or an input of the method, if the tensor is also another argument
+    of the call, or if another call or the method's caller reads the tensor later. A mutable buffer whose old content
     nothing reads is written directly. After this pass, a written argument and the result with its new content can share
     memory.
     """

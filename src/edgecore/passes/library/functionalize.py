@@ -43,8 +43,8 @@ _MUTATIONS = {InputKind.BUFFER: OutputKind.BUFFER_MUTATION, InputKind.USER_INPUT
 def functionalize(program: ExportedProgram, *, statistics: bool = True) -> ExportedProgram:
     """Return an equivalent program without in-place operators. `program` may be edited.
 
-    An in-place operator becomes its functional overload, and later users of the tensor read the result. A tensor that
-    shares memory with it is computed again from the new content when it is read. Written inputs and buffers become
+    An in-place operator becomes its functional overload, and later users of the tensor read the result. Other tensors
+    that share its memory are computed again from the new content when they are read. Written inputs and buffers become
     results of the program. Some programs are left to torch's own functionalization, which traces the program again:
     those that write through rare views or inside branches and loop bodies, and those with `torch.autocast()` regions.
 
@@ -60,7 +60,7 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
     if any(spec.kind == InputKind.TOKEN for spec in program.graph_signature.input_specs):
         program = _without_tokens(program)
     lift_body_constants(program)  # lift body constants here, too: recipes pass programs on which no pass has run
-    # call it first: `_drop_dropouts` removes nodes whose metadata this function reads
+    # call `_assignments` first: it reads the metadata of nodes that `_drop_dropouts` removes
     assignments = _assignments(program)
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
@@ -251,7 +251,7 @@ class _Functionalization:
         replace(node, normed)
 
     def _write(self, editor: Editor, tensor: Node, new: Node) -> None:
-        """Record `new` as the content of `tensor` from now on, and compute the new contents of the tensors it views."""
+        """Record `new` as the new content of `tensor`, and compute the new contents of the tensors `tensor` views."""
         contents = [(tensor, new)]
         while tensor in self.source:
             view, tensor = tensor, self.source[tensor]

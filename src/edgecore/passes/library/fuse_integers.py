@@ -29,7 +29,7 @@ _ALL = (-math.inf, math.inf)
 
 
 def fuse_integers(program: ExportedProgram) -> ExportedProgram:
-    """Fuse the operators between dequantize and quantize nodes of int8, or of int16, in place.
+    """Replace, in place, operators between int8 (or int16) dequantize and quantize nodes by integer operators.
 
     An operator that cannot be fused stays between them and computes in floating point. The integer kernels take values
     in row-major order, so a program with integers in another dim order is converted.
@@ -72,7 +72,10 @@ def _rescaled(editor: Editor, source: Integers, result: Integers, bounds: tuple[
 
 
 def _table(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
-    """Replace an elementwise function by a table of its results for all int8 values, or for some int16 values."""
+    """Replace an elementwise function by a table of its results for all int8 values, or for some int16 values.
+
+    Between the int16 values of the table, the kernel interpolates.
+    """
     sources = set[Node]()
     dtype = result.arithmetic.dtype
     value, bounds = (node, _ALL) if dtype == torch.int8 else without_clamps(node.args[0])

@@ -1,4 +1,4 @@
-"""Hoist selects: take a part of a tensor before it is reshaped and permuted instead of afterwards."""
+"""Hoist selects: select from a tensor before it is reshaped and permuted, instead of after that."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ aten = torch.ops.aten
 
 
 def hoist_selects(program: ExportedProgram) -> ExportedProgram:
-    """Move selects before reshapes and permutations of a tensor, if it is only read at single indices of one dim.
+    """Move selects before the reshapes and permutations of a tensor whose users all select indices of the same dim.
 
-    Then the whole tensor is not copied, and the parts have one dim less. For example, attention layers project queries,
-    keys and values by one linear layer, reshape its result to 5 dims and unbind it; after this pass, they read slices
-    of the linear layer's result.
+    The moved selects copy only the parts that are read, and the reshapes and permutations then work on tensors with one
+    dim less. For example, attention layers compute queries, keys and values by one linear layer, reshape the result to
+    5 dims and unbind it; after this pass, they read slices of the linear layer's result.
     """
     with edit(program) as graph_module:
         mode = fake_mode(graph_module)

@@ -18,7 +18,7 @@ _GRAD, _AUTOCAST = REGIONS
 def inline_regions(program: ExportedProgram) -> ExportedProgram:
     """Replace each region under `no_grad()` or `autocast(enabled=False)` by the nodes of its graph, in place.
 
-    Regions that cast stay, and `functionalize` leaves programs with such regions to torch.
+    Regions under an enabled `autocast` stay, and `functionalize` leaves programs with such regions to torch.
     """
     parts = list(graph_modules(program.graph_module))
     if any(calls(part, *REGIONS) for part in parts):

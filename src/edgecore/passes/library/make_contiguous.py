@@ -55,7 +55,7 @@ def _convert(graph_module: GraphModule, constants: Constants, mode: FakeTensorMo
             if _order(node):
                 _copy_for_operators(graph_module, node, mode)
             elif node.op == "placeholder":
-                _make_dense(node, mode)  # also for dims of size 1: operators derive dim orders from their strides
+                _make_dense(node, mode)  # also set strides of dims of size 1: operators derive dim orders from strides
         elif node.op == "call_function" and not is_control_flow(node) and not _copies_back(node):
             node.args = tuple(map(_contiguous_format, node.args))
             node.kwargs = {name: _contiguous_format(value) for name, value in node.kwargs.items()}
@@ -97,7 +97,7 @@ def _copies_back(node: Node) -> bool:
 
 
 def _copy_for_operators(graph_module: GraphModule, node: Node, mode: FakeTensorMode) -> None:
-    """Let the readers of a value read a contiguous copy, except for copies and for nodes that read only its sizes."""
+    """Let operators that compute with the elements of `node` read a contiguous copy; other users keep `node`."""
     computing = [user for user in node.users if isinstance(_val(user), (torch.Tensor, tuple, list))]
     readers = [user for user in computing if not _is_sink(user) and user.target is not aten.clone.default]
     if not readers:

@@ -1,4 +1,4 @@
-"""Let `as_strided` read the tensor that owns the memory instead of a view of it."""
+"""Let `as_strided` read the tensor that owns the memory, instead of a view of this tensor."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _STRIDED = (aten.as_strided.default, aten.as_strided_copy.default)
 def rebase_strided(program: ExportedProgram) -> None:
     """Let each `as_strided` read the tensor that owns the memory, in place.
 
-    The offset of `as_strided` counts from the start of this memory, even if its input is a view of only a part of it.
-    But later passes make each view a separate tensor. Composite operators that would hide the owner are replaced first.
+    The offset of `as_strided` counts from the start of this memory, even if the input of `as_strided` is a view of a
+    part of the memory. Later passes make each view a separate tensor, in which such an offset would be wrong. Composite
+    operators that would hide the owner are replaced first.
 
     Raises:
         CompileError: The tensor that owns the memory is unknown, not contiguous or of another dtype, or it has symbolic

@@ -124,7 +124,7 @@ class _Lowering:
 
     def __init__(self, options: LowerOptions) -> None:
         self.options = options
-        self.is_single = True  # `exported` sets this to True if the program has only one method
+        self.is_single = True  # `exported` sets this to False if there are several methods
 
     def context(self, rewrites: Mapping[OpOverload, Rewrite]) -> PassContext:
         """Return a context for the passes over one method; it also allows the operators in `options.allowed`."""

@@ -86,7 +86,7 @@ class LoweredProgram:
             CompileError: A pass failed, or its result is not in the edge dialect; the message names the pass.
 
         Example:
-            >>> edge = edge.transform([edgecore.passes.library.narrow_integers])
+            >>> edge = edge.transform([edgecore.passes.narrow_integers])
         """
         check_methods(passes, self.programs, "transform")
         changed = self.copy()
@@ -141,7 +141,7 @@ class LoweredProgram:
             complete_program(program, f"method {name}")
 
     def copy(self) -> Self:
-        """Return a copy that shares its weights."""
+        """Return a copy that shares the weights with this object."""
         made = copy.copy(self)
         made.programs = {name: copy_program(program) for name, program in self.programs.items()}
         made._diagnostics = {name: copy.deepcopy(diagnostics) for name, diagnostics in self._diagnostics.items()}

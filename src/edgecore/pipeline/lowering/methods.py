@@ -1,4 +1,4 @@
-"""Convert the arguments of lowering, which are one value or a mapping by method, to one value per method."""
+"""Convert arguments of lowering, each one value for all methods or a mapping by method, to one value per method."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class WholeOperators:
         return preserve
 
     def keep_untaken(self, program: ExportedProgram) -> bool:
-        """From now on, keep decomposed calls whole unless earlier backends take all parts of the call.
+        """Let the next lowering keep each call whole, unless earlier backends take all parts of its decomposition.
 
         Args:
             program: The lowered method. All partitioners but the last are asked which nodes they take.

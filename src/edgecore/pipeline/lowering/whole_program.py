@@ -47,8 +47,8 @@ the index of its module here. Therefore the modules are kept until the process e
 class WholeBackendModule(LoweredBackendModule):
     """A program that a backend compiled as a whole; `to_backend` returns it.
 
-    A module that contains it can be exported and lowered again; its calls become delegate calls. When it is called in
-    Python, it computes the original program with torch.
+    Another module may contain this module. If that module is exported and lowered, the calls of this module become
+    delegate calls. In Python, a call of this module computes the original program with torch.
 
     Attributes:
         backend_id: The id of the backend.

@@ -23,7 +23,7 @@ class Connections:
 
     Attributes:
         inputs: Names of the calls, or of inputs of the method, whose results the call reads.
-        shape: The first result, such as `float32 [1, 10]`; empty if it is not a tensor.
+        shape: The dtype and shape of the first result, such as `float32 [1, 10]`; empty if it is not a tensor.
         partition: Number of the delegate that computes the call, from 0 in the order of the program; None outside of
             delegates.
     """

@@ -11,7 +11,7 @@ from edgecore.pipeline.report.delegation import DelegationReport, ReportRow, joi
 from edgecore.pipeline.report.memory import ArenaReport
 
 _LISTED = 8
-"""Number of lines of a list in the summary; the tables have all."""
+"""Largest number of lines of each list in the summary; the tables below the summary have all lines."""
 
 
 def report_page(report: DelegationReport) -> str:

@@ -1,1 +1,1 @@
-"""Decompositions that torch lacks, or that in torch lead to operators without kernels; one family in each file."""
+"""Decompositions of operators that torch does not decompose, or decomposes into operators without kernels."""

@@ -1,7 +1,8 @@
-"""Complex numbers as real tensors, with real and imaginary parts in a new last dim of size 2.
+"""Computation of complex tensors as real tensors [..., 2], whose last dim has the real and the imaginary part.
 
-An operator that turns complex into real numbers, such as `abs`, requests the parts of its operand. `parts` computes
-them recursively from the parts of the operand's own operands. The complex operators in between then have no users.
+The rewrite of an operator that turns complex into real numbers, such as `abs`, calls `parts` with the operand. `parts`
+computes the real and imaginary parts recursively, from the parts of the operand's own operands. The complex operators
+then have no users, and are removed as dead code.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ def parts(editor: Editor, value: Node) -> Node:
 
 
 def has_kernels(value: Node) -> bool:
-    """Return True for a complex value that exists at run time: an input, a constant, or a transform of real numbers.
+    """Return True for a complex value that the runtime can hold or compute as a complex tensor.
 
-    Kernels also compute the conjugates of such values.
+    Such values are inputs, constants, Fourier transforms of real tensors, and the conjugates of these values.
     """
     value = skip_copies(value)
     if value.target is aten._conj_physical.default:
@@ -91,7 +92,7 @@ def join(editor: Editor, real: Node, imaginary: Node) -> Node:
 
 
 def from_front(dims: Any, rank: int) -> Any:
-    """Make negative dims nonnegative: they would count from the added last dim, which holds the two parts."""
+    """Make negative dims nonnegative: a negative dim would also count the added last dim of size 2."""
     return [dim % rank for dim in dims] if isinstance(dims, (list, tuple)) else dims % rank
 
 
@@ -235,7 +236,10 @@ def _reduced(editor: Editor, node: Node) -> Node:
 
 
 def _transform(editor: Editor, node: Node) -> Node | None:
-    """Compute a complex Fourier transform of real and imaginary parts; the inverse conjugates input and result."""
+    """Compute a complex Fourier transform from the real and imaginary parts of its input.
+
+    The inverse transform is the conjugate of the forward transform of the conjugated input.
+    """
     source = node.args[0]
     assert isinstance(source, Node)
     both = parts(editor, source)
@@ -264,9 +268,10 @@ def _spectrum(editor: Editor, real: Node, dims: Any, normalization: int) -> Node
 def real_inverse(editor: Editor, node: Node) -> Node | None:
     """Compute `_fft_c2r` (complex spectrum to real tensor) from parts, with transforms of real numbers.
 
-    The spectrum is symmetric in the last dim: real parts are even, imaginary parts odd. So transform (real part +
-    imaginary part); the inverse transform is the sum of the real and imaginary parts of the result. Imaginary parts at
-    frequencies that are their own mirror image are ignored.
+    The spectrum of a real tensor is symmetric in the last dim: its real part A is even, its imaginary part B is odd. So
+    the forward transform of the real tensor A + B has the real part sum(A cos) and the imaginary part -sum(B sin), and
+    the inverse transform of A + iB is the sum of these two parts. Imaginary parts at frequencies that are their own
+    mirror image (frequency 0, and `last / 2` if `last` is even) are ignored.
     """
     source, last = node.args[0], argument(node, "last_dim_size")
     assert isinstance(source, Node)
@@ -312,4 +317,4 @@ _PARTS: dict[Any, Callable[[Editor, Node], Node | None]] = {
     aten.sum.dim_IntList: _reduced, aten.mean.dim: _reduced,
 }
 # fmt: on
-"""Complex operator -> a function that returns the parts of its result, or None if it cannot compute them."""
+"""Complex operator -> a function that returns the parts of the operator's result, or None for unsupported arguments."""

@@ -1,7 +1,7 @@
-"""Decompositions of the functional forms of in-place operators that write parts of a tensor, or random numbers.
+"""Decompositions of the functional forms of in-place operators such as `put_`, which writes elements, and `uniform_`.
 
-Random numbers come from the runtime's generator: they have PyTorch's distribution, but not its values. Each function
-has the arguments of its ATen operator; `decompose` traces it.
+Random numbers come from the runtime's generator, so they have the same distribution as in PyTorch, but other values.
+Each function has the arguments of its ATen operator, and `decompose` traces the function.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _put(value: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
 def _diagonal_scatter(value: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """Write a diagonal: repeat the new elements along the rows or columns, and select them by a mask.
 
-    torch's own decomposition needs static sizes.
+    Unlike torch's own decomposition, this function supports symbolic sizes.
     """
     dim1, dim2 = dim1 % value.dim(), dim2 % value.dim()
     others = [dim for dim in range(value.dim()) if dim not in (dim1, dim2)]
@@ -73,7 +73,10 @@ def _has_a_row_of_memory(node: Node) -> bool:
 def _as_strided_scatter(
     value: Tensor, source: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """Write `source` to elements of the flattened tensor; torch's functionalization of views makes such calls."""
+    """Write `source` to the elements that `size`, `stride` and `storage_offset` select in the flattened tensor.
+
+    torch's functionalization of views makes such calls.
+    """
     places = torch.full([1] * len(size), 0 if storage_offset is None else storage_offset, dtype=torch.int64)
     for dim, (count, step) in enumerate(zip(size, stride, strict=True)):
         places = places + (torch.arange(count) * step).reshape([-1, *[1] * (len(size) - dim - 1)])

@@ -1,6 +1,6 @@
 """Decompositions into `topk` of operators that sort or rank elements, and decompositions of running maxima and minima.
 
-Each function has the arguments of its ATen operator; `decompose` traces it.
+Each function has the arguments of its ATen operator, and `decompose` traces the function.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _has_static_size(node: Node) -> bool:
 def _top(value: Tensor, count: int, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
     """Return the `count` largest or smallest elements in order, and their indices.
 
-    Booleans are converted to uint8: PyTorch computes `topk` when it folds constants, but has none for booleans.
+    Booleans are converted to uint8, because constant folding runs PyTorch's `topk`, which does not support booleans.
     """
     ordered = value.to(torch.uint8) if value.dtype == torch.bool else value
     values, indices = torch.topk(ordered, count, dim, largest=largest, sorted=True)
@@ -186,7 +186,7 @@ def _cummin(value: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 @decomposes(aten.logcumsumexp.default)
 def _logcumsumexp(value: Tensor, dim: int) -> Tensor:
-    """Compute `logsumexp` of each row of an n x n matrix, whose row i has i + 1 elements, then minus infinity."""
+    """Compute `logsumexp` of each row of an n x n matrix: row i has the first i + 1 elements, then minus infinity."""
     if value.dim() == 0:
         return value.clone()
     exact = value.to(torch.float64 if value.dtype == torch.float64 else torch.float32)

@@ -1,7 +1,7 @@
 """Decompositions of pooling operators into 2-d pooling, for which every runtime has kernels, and of their gradients.
 
-Each function has the arguments of its ATen operator; `decompose` traces it. 3-d average and maximum pooling are in
-`volumes.py`.
+Each function has the arguments of its ATen operator, and `decompose` traces the function. 3-d average and maximum
+pooling are in `volumes.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Numbers = Sequence[int]
 
 
 def has_static_space(node: Node) -> bool:
-    """Return True if the sizes of the pooled dims are static: the last two, or three for an operator of volumes."""
+    """Return True if the pooled dims (the last two, or the last three for 3-d pooling) have static sizes."""
     dims = 3 if "3d" in str(node.target) else 2
     return all(isinstance(size, int) for size in argument(node, "self").meta["val"].shape[-dims:])
 
@@ -67,7 +67,8 @@ def _windows_of_equal_size(image: Tensor, dim: int, count: int) -> tuple[Tensor,
     because the first of equal elements counts.
 
     Returns:
-        The tensor, the size of a window, and for each element along `dim` its index in `image`; None if unchanged.
+        The tensor, the size of a window, and for each element of the tensor along `dim` its index in `image`. The
+        indices are None if the tensor is `image` itself.
     """
     size = image.shape[dim]
     if size % count == 0:
@@ -80,7 +81,7 @@ def _windows_of_equal_size(image: Tensor, dim: int, count: int) -> tuple[Tensor,
 
 @decomposes(aten.adaptive_max_pool2d.default, applies=has_static_space)
 def adaptive_max_pool_2d(value: Tensor, output_size: Numbers) -> tuple[Tensor, Tensor]:
-    """Pool windows that were made equally large by repeating elements; return indices in the original image, too."""
+    """Pool windows made equally large by repeated elements; return the maxima, and their indices in `value`."""
     height, width = for_each(output_size, 2)
     if is_empty(height, width, *value.shape):
         shape = (*value.shape[:-2], height, width)
@@ -107,7 +108,7 @@ def _average_weights(size: int, start: Tensor, end: Tensor, divisor: Tensor) -> 
 
 
 def _gradient_of_average(grad: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Return the gradient of an average over windows, which is rows @ image @ columns^T."""
+    """Return rows^T @ grad @ columns, the gradient of the average over windows, rows @ image @ columns^T."""
     return rows.to(grad.dtype).t() @ grad @ columns.to(grad.dtype)
 
 

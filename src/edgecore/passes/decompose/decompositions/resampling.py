@@ -1,7 +1,7 @@
 """Decompositions of antialiased resampling into matrix products: rows @ image @ columns^T.
 
-Each function has the arguments of its ATen operator; `decompose` traces it. The runtimes have a kernel only for the
-bilinear filter.
+Each function has the arguments of its ATen operator, and `decompose` traces the function. The runtimes have a kernel
+only for the bilinear filter.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ def _weights(size: int, count: int, align_corners: bool, factor: float | None, w
     Args:
         size: Number of elements.
         count: Number of resampled elements.
-        align_corners: True to align the centres of the outer elements, False to align their outer edges.
+        align_corners: True for a step of (size - 1) / (count - 1) elements per resampled element, as in PyTorch; False
+            for a step of 1 / `factor`, or size / count without `factor`.
         factor: The scale factor that the caller passed, if any; it may differ from count / size.
-        weigh: The filter, which is widened where the image shrinks.
+        weigh: The filter, which is widened by the step if the image shrinks.
     """
     if align_corners:
         step = (size - 1) / (count - 1) if count > 1 else 0.0

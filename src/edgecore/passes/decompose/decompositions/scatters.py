@@ -1,7 +1,7 @@
 """Decompositions of operators that reduce elements by index: `scatter_reduce`, `index_reduce`, `_embedding_bag`.
 
 The target runtime `edgecore` has a kernel for `scatter_reduce`: there, `rewrites/kernels.py` keeps the operator.
-Each function has the arguments of its ATen operator; `decompose` traces it.
+Each function has the arguments of its ATen operator, and `decompose` traces the function.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _EXTREMA = {"amax": torch.maximum, "amin": torch.minimum}
 
 @decomposes(aten.scatter.reduce)
 def _scatter_with_reduction(value: Tensor, dim: int, index: Tensor, source: Tensor, *, reduce: str) -> Tensor:
-    """Reduce with `scatter_reduce`, after repeating the index along all dims except `dim`."""
+    """Reduce with `scatter_reduce`, which has other names for the same reductions."""
     return value.scatter_reduce(dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
 
 
@@ -90,7 +90,7 @@ def _scatter_number_with_reduction(value: Tensor, dim: int, index: Tensor, numbe
 def _index_reduce(
     value: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """Reduce with `scatter_reduce`, with the index repeated along all dims but `dim`."""
+    """Reduce with `scatter_reduce`, after repeating the index along all dims except `dim`."""
     if value.dim() == 0:
         return value.scatter_reduce(0, index, source, reduce, include_self=include_self)
     shape = [1] * value.dim()
@@ -114,11 +114,12 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Reduce the rows of each bag (group of rows) to their sum, mean or maximum, by the bag number of each row.
+    """Look up rows of `weight`, and reduce the rows of each bag (group of indices) to their sum, mean or maximum.
 
     Returns:
-        The bags; the bag number of each row; the sizes of the bags; for the maximum, the table row from which each
-        element of a bag comes. Eager mode skips results that it does not need, so their shapes may differ there.
+        The reduced bags; for each index the number of its bag; the number of indices in each bag; and for the maximum,
+        the row of `weight` from which each element of a reduced bag comes. Eager mode skips results that it does not
+        need, so the results after the first may have other shapes there.
     """
     count = offsets.numel()
     bags = count - 1 if include_last_offset else count

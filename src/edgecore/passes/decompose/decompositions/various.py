@@ -1,4 +1,4 @@
-"""Decompositions of operators for which torch has none, or one into operators without kernels in the runtimes.
+"""Decompositions of operators that torch does not decompose, or decomposes into operators without kernels.
 
 `decompose` traces these functions. Direct rewrites, which need no tracing, are in `decompose/rewrites`.
 """
@@ -187,7 +187,7 @@ def _bilinear(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None
 
 @decomposes(aten.take.default, applies=lambda node: argument(node, "index").meta["val"].dim() == 0)
 def _take_one(value: Tensor, index: Tensor) -> Tensor:
-    """Read one element. torch's own decomposition converts the index to a number, whose value is unknown here."""
+    """Read one element. torch's own decomposition needs the index as a number, which is unknown at compile time."""
     element: Tensor = aten.index.Tensor(value.reshape(-1), [index])
     return element
 
@@ -276,7 +276,7 @@ def _diagonal_scatter(value: Tensor, source: Tensor, offset: int = 0, dim1: int 
 @decomposes(aten.addmv.default)
 def _addmv(value: Tensor, matrix: Tensor, vector: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     if not value.is_floating_point():
-        beta, alpha = int(beta), int(alpha)  # as in torch
+        beta, alpha = int(beta), int(alpha)  # torch truncates the factors of integer tensors, too
     product: Tensor = (matrix @ vector) * alpha
     return product if beta == 0 else value * beta + product
 
@@ -298,7 +298,10 @@ def _batch_norm_in_training(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Normalize with the batch's own statistics, and return the updated running statistics."""
+    """Normalize with the statistics of the batch, or with the running statistics if `training` is False.
+
+    The last two results are the new running mean and variance, which change only if `training` is True.
+    """
     if not training:
         results = aten._native_batch_norm_legit_no_training(
             value, weight, bias, running_mean, running_var, momentum, eps

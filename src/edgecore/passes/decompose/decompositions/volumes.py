@@ -1,7 +1,7 @@
-"""Decompositions of 3-d convolution and pooling into operators on images.
+"""Decompositions of 3-d convolution and pooling into 2-d operators, for which every runtime has kernels.
 
-Every runtime has kernels for images. Each function has the arguments of its ATen operator; `decompose` traces it. In a
-volume [N, C, D, H, W], the sizes N, D, H and W may be symbolic.
+Each function has the arguments of its ATen operator, and `decompose` traces the function. In a volume [N, C, D, H, W],
+the sizes N, D, H and W may be symbolic.
 """
 
 from __future__ import annotations
@@ -195,8 +195,9 @@ def _indices_in_volume(volume: Tensor, plane_indices: Tensor, indices: Tensor) -
 
     Args:
         volume: The volume.
-        plane_indices: The index of each plane's maxima in the plane, H x W.
-        indices: The index of each result in the maxima of the planes: depth * pixels + pixel.
+        plane_indices: For each maximum of a plane, its index in the plane: row * W + column.
+        indices: For each result, its index in the maxima of the planes: depth * pixels + pixel, where `pixels` is the
+            number of maxima in a plane.
     """
     flat, pixels = indices.flatten(1), plane_indices.shape[2] * plane_indices.shape[3]
     depths = torch.div(flat, pixels, rounding_mode="floor")

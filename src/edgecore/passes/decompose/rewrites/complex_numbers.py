@@ -1,7 +1,7 @@
-"""Rewrites for complex tensors between a Fourier transform and real numbers.
+"""Rewrites of operators on complex tensors into operators on the tensors' real and imaginary parts.
 
-The dialect has complex tensors only as results of a transform and as inputs of the inverse transform. All values in
-between are computed as real and imaginary parts (`complex_parts.py`).
+The dialect has complex tensors only as results of a Fourier transform and as inputs of the inverse transform. All other
+complex values are computed as real and imaginary parts (`complex_parts.py`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _viewed_parts(editor: Editor, node: Node) -> Node:
 
 @rewrites(aten.complex.default)
 def _complex(editor: Editor, node: Node) -> Node:
-    """Keep `complex(a, b)`: its readers will read a and b instead. torch's decomposition would write into views."""
+    """Keep `complex(a, b)`, because rewritten users read a and b; torch's decomposition would write into views."""
     return node
 
 

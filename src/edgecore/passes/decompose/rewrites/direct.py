@@ -1,7 +1,7 @@
 """Direct rewrites of frequent operators into the edge dialect: a few nodes replace one node, without tracing.
 
-Each function takes an editor and a node, and returns the node that replaces it. Operators without a rewrite are traced
-through a decomposition (`decompose.py`).
+Each function takes an editor and a node, and returns the replacement of the node. Operators without a rewrite are
+traced through a decomposition (`decompose.py`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from edgecore.ir.torch_compat import OpOverload
 aten = torch.ops.aten
 
 Rewrite = Callable[[Editor, Node], "Node | None"]
-"""A function of an editor and a node that returns the node to put in its place: the same node to keep it; None if the
-rewrite does not apply to it."""
+"""A function of an editor and a node that returns the replacement of the node, the node itself to keep the node, or
+None if the rewrite does not apply to the node."""
 
 REWRITES: dict[OpOverload, Rewrite] = {}
 
@@ -146,8 +146,7 @@ def _conj(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten.item.default)
 def _item(editor: Editor, node: Node) -> Node:
-    # Keep the `val`: a new one would be another symbolic number, to which shapes computed from the old one do not
-    # refer.
+    # Keep the `val`, a symbolic number to which shapes of later tensors refer: a computed `val` would be a new symbol.
     return editor.call(aten._local_scalar_dense.default, _input(node), val=node.meta["val"])
 
 
@@ -293,7 +292,7 @@ def _vector_norm(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(torch.ops.prims.convert_element_type.default)
 def _conversion(editor: Editor, node: Node) -> Node:
-    """Rewrite conversions in torch's decompositions into the operator that has kernels."""
+    """Rewrite the dtype conversions that torch's decompositions contain into `_to_copy`, which has kernels."""
     return editor.call(aten._to_copy.default, node.args[0], dtype=node.args[1])
 
 
@@ -350,8 +349,8 @@ def _rounded_number(editor: Editor, node: Node) -> Node:
 def _attention(editor: Editor, node: Node) -> Node | None:
     """Rewrite attention without a mask on [batch, heads, length, channels] into softmax(q k^T scale) v.
 
-    torch's decomposition handles all other calls: with a mask or dropout, of other ranks, with dynamic sizes. It also
-    handles rows whose elements are all masked, which do not occur without a mask.
+    torch's decomposition handles all other calls: with a mask or dropout, of other ranks, with dynamic sizes. Only with
+    a mask, a row of scores can be masked completely, and torch's decomposition has operators for this case.
     """
     query, key, value = (argument(node, name) for name in ("query", "key", "value"))
     shapes = [list(x.meta["val"].shape) for x in (query, key, value)]

@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 
 def _attention(editor: Editor, node: Node) -> Node | None:
-    """Rewrite attention into a call of edgecore's kernel if the kernel supports it; otherwise let it be decomposed.
+    """Rewrite attention into a call of edgecore's kernel, or as for other runtimes if the kernel lacks the case.
 
     The kernel reads keys and values without copying them, even from a KV cache whose heads the model repeats.
     """
@@ -60,8 +60,8 @@ KERNEL_REWRITES: Mapping[OpOverload, Rewrite] = REWRITES | {
 
 
 def before_backends(rewrites: Mapping[OpOverload, Rewrite]) -> Mapping[OpOverload, Rewrite]:
-    """Return the rewrites to use before backends take parts of a program.
+    """Return `rewrites` without those that insert edgecore's operators, for use before partitioning.
 
-    An operator stays undecomposed only if no backend supports the parts of its decomposition.
+    Backends may support the ATen operators of a decomposition, but they do not support edgecore's operators.
     """
     return REWRITES | {target: rewrite for target, rewrite in rewrites.items() if rewrite is _keep}
