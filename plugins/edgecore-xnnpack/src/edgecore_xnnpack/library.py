@@ -6,7 +6,8 @@ import ctypes
 import re
 
 TRY_KERNELS, DESCRIBE_FORMS = 0, 1
-"""Numbers of the functions; their addresses follow the backend's table in this order (native/src/delegate.cpp)."""
+"""Numbers of the library's own functions: their order in memory after the table of backend functions
+(native/src/delegate.cpp)."""
 
 
 def call(library: str, function: int, *arguments: ctypes.Array[ctypes.c_uint64] | int) -> list[str]:

@@ -22,7 +22,8 @@ FP16_KINDS = HEAVY | {
 """Kinds of operations that XNNPACK has in fp16, and whose results rarely exceed the range of fp16."""
 
 WIDE = frozenset({g.Convert, g.Div, g.Exp, g.ReciprocalSquareRoot, g.Square, g.SquareRoot})
-"""Kinds whose results may exceed 65504, the maximum of fp16, or round to 0; of `Convert`, the dequantized numbers."""
+"""Kinds of operations whose results may exceed 65504, the maximum of fp16, or round to 0. `Convert` is one of them,
+because dequantized numbers may."""
 
 ELEMENTWISE = frozenset({
     Alias, g.Add, g.Clamp, g.Copy, g.Maximum, g.Minimum, g.Multiply, g.Negate, g.StaticReshape, g.StaticSlice,

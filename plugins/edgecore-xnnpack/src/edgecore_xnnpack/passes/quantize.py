@@ -27,15 +27,16 @@ from edgecore_xnnpack.graph.subgraph import (
 from edgecore_xnnpack.schema import graph as g
 
 WEIGHTED = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected})
-"""Kinds with a weight. Their integer forms read an int8 input, an int8 weight and an int32 bias."""
+"""Kinds of operations with a weight. In integers, they read an int8 input, an int8 weight and an int32 bias."""
 
 QUANTIZED_DIMS = {g.FullyConnected: 1, g.Conv2d: 3, g.ConvTranspose2d: 3}
-"""Kinds with an integer form whose input is quantized at run time, and the last dimensions that share parameters."""
+"""Maps the kinds of operations that can read an input quantized at run time to the number of trailing dimensions of the
+input that share a scale and zero point."""
 
 RESCALING = frozenset({
     g.Add, g.Subtract, g.Multiply, g.GlobalAvgPooling2d, g.Sigmoid, g.Tanh, g.LeakyReLU, g.ELU, g.Hardswish,
 })  # fmt: skip
-"""Kinds whose integer form allows different quantization parameters for all inputs and the output."""
+"""Kinds of operations that, in integers, allow different quantization parameters for each input and the output."""
 
 CONCATENATES = frozenset({g.Concatenate2, g.Concatenate3, g.Concatenate4, g.Concatenate5})
 
@@ -43,20 +44,22 @@ MOVING = frozenset({
     g.MaxPooling2d, g.Clamp, g.Copy, g.StaticReshape, g.StaticTranspose, g.StaticSlice, g.StaticConstantPad,
     g.StaticResizeBilinear2D, *CONCATENATES,
 })  # fmt: skip
-"""Kinds whose integer form requires equal quantization parameters of inputs and output."""
+"""Kinds of operations that, in integers, require equal quantization parameters of inputs and output."""
 
 MOVES_ONE_INPUT = frozenset({g.Copy, g.StaticReshape, g.StaticTranspose, g.StaticSlice})
-"""Kinds that only move the elements of one input; a conversion may come before or after, with equal results."""
+"""Kinds of operations that only move the elements of one input. Quantizing or dequantizing before or after such an
+operation gives equal results."""
 
 FIXED_OUTPUT = {g.Sigmoid: Quantization(1 / 256, -128), g.Tanh: Quantization(1 / 128, 0)}
-"""Kinds whose integer form has a fixed output scale and zero point in XNNPACK."""
+"""Kinds of operations that, in integers, have a fixed output scale and zero point in XNNPACK."""
 
 MIN_RATIO, MAX_RATIO = 2.0**-10, 2.0**8
-"""XNNPACK's limits for input scale / output scale; for a multiplication: product of input scales / output scale."""
+"""XNNPACK requires MIN_RATIO <= input scale / output scale < MAX_RATIO. For a multiplication, the product of both input
+scales takes the place of the input scale."""
 
 
 def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
-    """Replace operations of `subgraph` by integer operations; sizes may vary between calls if `has_symbolic_sizes`."""
+    """Replace operations of `subgraph` by integer operations. `has_symbolic_sizes`: sizes may vary between calls."""
     _quantize_at_run_time(subgraph)
     _dequantize_later(subgraph)
     _quantize_earlier(subgraph)
@@ -112,8 +115,8 @@ def _quantize_at_run_time(subgraph: Subgraph) -> None:
 def _mark_after_moves(subgraph: Subgraph) -> None:
     """Move `QuantizePerToken` marks past reshapes and zero paddings, to right before a layer.
 
-    Reshapes and paddings keep rows and images intact, so the marks keep their meaning. Layers that read the same tensor
-    share the mark.
+    Reshapes and paddings neither split nor merge the rows or images that have a scale each, so a mark means the same
+    after them as before. Layers that read the same tensor share the mark.
     """
     producers = subgraph.producers()
     moved: dict[Any, SubgraphValue] = {}
@@ -209,7 +212,7 @@ def _scaled(clamp: tuple[float, float] | None, factor: float) -> tuple[float, fl
 
 
 def _keep_integer_weights(subgraph: Subgraph) -> None:
-    """Store dequantized weights of linear layers with float32 inputs as integers: a quarter or an eighth of the bytes.
+    """Store dequantized weights of linear layers with float32 inputs as integers of 8 or 4 bits, to save memory.
 
     The bias becomes a separate addition, because XNNPACK's kernels for integer weights and float32 inputs would
     multiply the bias by the scale of the weight.
