@@ -107,7 +107,10 @@ class Builder:
     # Values of the model
 
     def value(self, node: Any) -> Value:
-        """Return the value of a node. The first call for a constant adds the constant to the graph."""
+        """Return the value of a node, dequantized if the current node computes in floating point.
+
+        The first call for a constant adds the constant to the graph.
+        """
         if node not in self.values:
             tensor = self.constant_of(node)
             assert tensor is not None
@@ -342,12 +345,12 @@ class Builder:
             return self.constant(np.clip(scaled, *LIMITS[dtype]), dtype)
         is_cast = tensor.dtype in (DType.INT8, DType.INT16) and dtype == DType.INT32
         if is_cast and scale == 1.0 and not input_zero and not output_zero:
-            # Use CAST, because it takes one operation on an NPU, but RESCALE two.
+            # Emit CAST, because an NPU needs one operation for CAST, but two for RESCALE.
             return self.emit(Op.CAST, [tensor], tensor.shape, dtype)
-        # For INT48, RESCALE's multiplier has only 15 bits; its error of up to 2^-15 is 0.004 steps of the largest int8
-        # weight. A RESCALE by a power of two to INT32, then a second one with 31 bits, would be exact. But for a
-        # network with such a pair Arm's compiler Vela estimates 3 to 5 times the cycles, because INT32 results go to
-        # memory, and the SQNR of 55 dB rises by only 0.02 dB.
+        # For INT48, RESCALE's multiplier has only 15 bits; an error of up to 2^-15 is 0.004 steps of the largest int8
+        # weight. Two operators would be exact: a RESCALE by a power of two to INT32, and a RESCALE with 31 bits. But
+        # Arm's compiler Vela then estimates 3 to 5 times the cycles for a network, because INT32 results go to memory,
+        # and the SQNR of 55 dB rises by only 0.02 dB.
         bits = 16 if tensor.dtype == DType.INT48 else 32
         pairs = [multiplier_and_shift(factor, bits) for factor in (scale if isinstance(scale, Sequence) else [scale])]
         multipliers, shifts = (np.array(column) for column in zip(*pairs, strict=True))

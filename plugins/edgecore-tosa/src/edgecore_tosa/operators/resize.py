@@ -162,7 +162,10 @@ def _repeated(b: Builder, image: Tensor, rows: int, columns: int) -> Tensor:
 
 
 def _blur_weights(factor: int) -> list[int]:
-    """Return the weights for averaging adjacent pixels of an image of repeated pixels, which interpolates linearly."""
+    """Return the weights of a convolution that interpolates linearly an image whose pixels are repeated `factor` times.
+
+    The weights are [1, 2, 1] for the factor 2 and [1, 1, 1] for 3; their sum is the divisor.
+    """
     return [1] * factor if factor % 2 else [1, *[2] * (factor - 1), 1]
 
 

@@ -20,7 +20,7 @@ from edgecore_tosa.schema import DType, Op
 aten = torch.ops.aten
 
 _MAX_COUNT = 2048
-"""Maximum length of a row: its sum leaves each exponential 19 bits."""
+"""Maximum length of a row. With more elements, exponentials would have fewer than 19 bits, so that the sum has 31."""
 
 _LOG_BITS = 22
 """Fractional bits of a logarithm."""
