@@ -96,7 +96,7 @@ class StandIn:
 
     Args:
         blob: The blob of a delegate.
-        named_data: Named data of the file: key -> object with the bytes as `data`.
+        named_data: Maps each key of the file's named data to an object with the bytes as `data`.
 
     Raises:
         FormatError: The blob is damaged, or contains a compiled model.

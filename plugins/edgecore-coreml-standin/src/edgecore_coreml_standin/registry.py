@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 OPS: dict[str, Callable[..., Any]] = {}
-"""Operator -> function with the operator's argument names. Constants are tensors, strings or lists."""
+"""Maps the name of a MIL operator to a function with the operator's argument names, which computes the result. Constant
+arguments are tensors, strings or lists."""
 
 
 def mil(name: str | None = None) -> Callable[[Any], Any]:

@@ -9,7 +9,7 @@ namespace {
 
 using edgecore::backend::damaged;
 
-constexpr std::string_view kReference = "CMJR";  // see blob.py
+constexpr std::string_view kReference = "CMJR";  // start of a blob that refers to a folder in the named data
 constexpr size_t kMaxText = 1 << 20;             // limit in bytes of a JSON text: parsed, it takes much more memory
 constexpr int kMaxDepth = 16;
 constexpr uint64_t kFile = 0, kFolder = 1;

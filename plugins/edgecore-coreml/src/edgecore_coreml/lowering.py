@@ -81,7 +81,7 @@ def _operators(partition: PartitionView, graph: BlobGraph) -> dict[int | str, tu
 
 
 def _has_ranges(partition: PartitionView, options: CoreMLOptions) -> bool:
-    """Return True if the options permit the Neural Engine, but an input has a range of sizes, which rules it out."""
+    """Return True if the options permit the Neural Engine, but an input has a range of sizes, which it cannot run."""
     free = [node for node in partition.inputs if node.name not in (options.enumerated_shapes or {})]
     sizes = [size for node in free for size in node.meta["val"].shape]
     return options.compute_unit in ("ALL", "CPU_AND_NE") and not all(isinstance(size, int) for size in sizes)

@@ -117,7 +117,7 @@ REWRITES: dict[Any, Callable[..., Call]] = {
     aten.select_scatter.default: selected,
     aten.slice_scatter.default: sliced,
 }
-"""Operator -> function (add, arguments of a call) that returns the replacing call."""
+"""Maps an operator to a function (add, arguments of a call) that returns the call that replaces it."""
 
 
 def _first(node: Node) -> Node:
