@@ -110,7 +110,8 @@ MLMultiArray *over_memory(const Array &array) {
   return made;
 }
 
-// Copies the elements of Core ML's array to `out`, or back if `to_array`; Core ML pads rows.
+// Copies the elements of Core ML's array to `out`; if `to_array`, copies from `out` to Core ML's array. Rows of Core
+// ML's arrays may be padded.
 void copy_elements(MLMultiArray *array, const Array &out, bool to_array) {
   const uint64_t bytes = element_bytes(out.element);
   if (to_sizes(array.shape) != out.shape || array.dataType != to_type(out.element)) {
@@ -309,7 +310,7 @@ class CoreMlEngine : public Engine {
     @autoreleasepool {
       NSFileManager *files = [NSFileManager defaultManager];
       NSURL *target = to_url(folder + kCompiled);
-      if ([files fileExistsAtPath:to_string(folder + kCompiled)]) return;  // a model that was compiled on a Mac
+      if ([files fileExistsAtPath:to_string(folder + kCompiled)]) return;  // the blob's model is compiled
       NSError *error = nil;
       NSURL *compiled = [MLModel compileModelAtURL:to_url(folder + kPackage) error:&error];
       if (compiled == nil) fail_with(error, "compile the model");

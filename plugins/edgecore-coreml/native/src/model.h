@@ -78,7 +78,7 @@ class Engine {
   virtual ~Engine() = default;
   // Compiles the model package in `folder`, which has the files of a blob; stores the result in the same folder.
   virtual void compile(const std::string &folder) = 0;
-  // Loads the model of a compiled folder. Throws edgecore::backend::Failure if Core ML refuses it.
+  // Loads the model of a compiled folder. Throws edgecore::backend::Failure if Core ML refuses the model.
   virtual std::unique_ptr<Model> load(const Request &request) = 0;
 };
 

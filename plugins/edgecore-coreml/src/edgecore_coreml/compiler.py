@@ -44,7 +44,7 @@ class CoreMLCompiler:
         """
         if options.model_type == "COMPILED_MODEL":
             check_compiler()
-        converters()  # check now that coremltools is installed: otherwise each operator would report that it is missing
+        converters()  # raise an error now if coremltools is missing; the table would report it for each operator
 
         def can_hold(buffer: MutableBuffer) -> bool:
             """Return True if a float16 state can hold a buffer. A float32 buffer needs compute_precision=FLOAT16."""

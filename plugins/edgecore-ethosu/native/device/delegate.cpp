@@ -230,7 +230,7 @@ int run(const Blob &blob, const uint8_t *arena, const edgecore_memory_block &fas
   uint64_t addresses[] = {address_of(blob.weights.data), address_of(arena), address_of(fast.data)};
   const size_t sizes[] = {static_cast<size_t>(blob.weights.size), blob.arena_bytes, static_cast<size_t>(fast.bytes)};
   ethosu_driver *npu = ethosu_reserve_driver();
-#ifndef ETHOSU_MULTI_VARIANT  // a driver for several kinds of NPUs returns NULL, and reserves one in ethosu_invoke_v3
+#ifndef ETHOSU_MULTI_VARIANT  // with this macro, the driver returns NULL and reserves an NPU in ethosu_invoke_v3
   if (npu == nullptr) return -1;
 #endif
   const int code = ethosu_invoke_v3(npu, blob.commands.data, static_cast<int>(blob.commands.size), addresses, sizes,

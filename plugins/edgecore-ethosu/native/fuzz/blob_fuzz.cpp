@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
   }
   const int32_t code = session.run(arguments, element_sizes);
-  if (code != EDGECORE_OK && code != EDGECORE_ACCESS_FAILED) std::abort();  // no other failure after read_blob
+  if (code != EDGECORE_OK && code != EDGECORE_ACCESS_FAILED) std::abort();  // no other code for a valid blob
   test::logged.clear();
   return 0;
 }

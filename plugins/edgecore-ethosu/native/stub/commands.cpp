@@ -10,7 +10,7 @@ constexpr uint32_t kStop = 0x000, kConvolution = 0x002, kDepthwise = 0x003, kPoo
                    kResize = 0x007, kCopy = 0x010;
 constexpr uint32_t kInternalMemory = 1 << 8;  // flag of a region register: the region is memory inside of the NPU
 constexpr uint32_t kStrided = 3 << 9;  // flag of a region register: the DMA copies several blocks, a stride apart
-constexpr uint32_t kChained = 2;       // value of bits 14 and 15 of a precision register: tensor not in memory
+constexpr uint32_t kChained = 2;       // value of bits 14 and 15 of a precision register: the tensor is not in memory
 
 // A tensor that operations access in memory. The members are the numbers of the commands that set the tensor's region,
 // first byte, length in bytes, and precision; 0 if the NPU has no such command. If there is no command for the length,

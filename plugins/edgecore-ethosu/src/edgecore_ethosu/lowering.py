@@ -58,7 +58,7 @@ def compile_graph(partition: LoweredPartition, options: EthosUOptions) -> EthosU
         memory.append(MemoryNeed("scratch", compiled.fast_scratch_size, space=_FAST_SPACE))
         compatibility += f" fast {compiled.fast_scratch_size}"
     if options.include_tosa:
-        memory.append(MemoryNeed("persistent", len(tosa)))  # the simulator copies constants
+        memory.append(MemoryNeed("persistent", len(tosa)))  # the simulator copies the graph's constants
     return EthosUResult(
         blob=blob,
         named_data={tosa_key(blob): NamedBlob(tosa, repeats_blob=True)} if options.include_tosa else {},

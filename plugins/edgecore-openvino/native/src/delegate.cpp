@@ -133,7 +133,7 @@ Payload payload_of(const edgecore_delegate_info &info) {
   payload.is_static = true;
   payload.device = "CPU";
   payload.model = blob;
-  payload.properties = {{"INFERENCE_PRECISION_HINT", "f32"}};  // because CPUs with bf16 default to bf16
+  payload.properties = {{"INFERENCE_PRECISION_HINT", "f32"}};  // CPUs with bf16 would compute in bf16
   return payload;
 }
 
@@ -195,7 +195,7 @@ struct Program {
   }
 
   Driver &driver;
-  const std::string device;  // the load option that replaces the device of the blob; empty: keep it
+  const std::string device;  // the load option that replaces the device of the blob; empty: not set
 };
 
 // The model of one blob, and its compiled models: one for each number of threads.

@@ -24,7 +24,7 @@ def call(library: str, function: int, *arguments: ctypes.Array[ctypes.c_uint64] 
     entry = ctypes.CDLL(library).edgecore_backend_v0
     entry.restype = ctypes.c_void_p
     table = entry()
-    # size of the table of backend functions in bytes; the addresses of this library's own functions follow it
+    # size in bytes of the table of backend functions; the addresses of the library's own functions follow this table
     size = ctypes.c_uint32.from_address(table).value
     address = ctypes.c_void_p.from_address(table + size + function * ctypes.sizeof(ctypes.c_void_p)).value
     kinds = [ctypes.c_uint64 if isinstance(argument, int) else ctypes.c_void_p for argument in arguments]
@@ -57,7 +57,7 @@ def try_kernels(library: str) -> list[tuple[str, bool, str]]:
 
 
 def _rows(lines: list[str]) -> list[tuple[str, bool, str]]:
-    groups: dict[str, list[str]] = {}  # kernel family -> dtypes with correct results
+    groups: dict[str, list[str]] = {}  # maps a kernel family to dtypes with correct results
     rows = []
     for line in lines:
         name, state, detail = line.split("\t")

@@ -82,7 +82,7 @@ def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tens
     largest = b.compute(Op.MAXIMUM, extremes[0], b.compute(Op.SUB, b.number(0, DType.INT32, x.rank), extremes[1]))
     # count * eps in the unit of the sum of squares, if the differences are not shifted (k = 0).
     eps = norm.count * norm.eps / q.step**2 * 4.0**fraction / 2 ** (16 + bits)
-    room = math.floor(math.log2(2**29 / max(eps, 2.0**-99)) / 2)  # negative: -e
+    room = math.floor(math.log2(2**29 / max(eps, 2.0**-99)) / 2)  # maximum k; if negative, -e
     limit, excess = min(max(room, 0), 31), max(-room, 0)
     spare = b.compute(Op.SUB, b.compute(Op.CLZ, largest), 32 - _DEVIATION_BITS)
     left = b.compute(Op.MINIMUM, spare, limit)

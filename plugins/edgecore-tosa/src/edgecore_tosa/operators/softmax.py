@@ -80,12 +80,12 @@ class _Exponentials:
         reach = min(width, step * 65536)  # differences are at most step * 65536
         factor = max(reach / 65536 / step, 2.0**-16)
         shifted = b.compute(Op.ADD, self.differences(b), round(reach / step / 2))
-        if 65536 / factor >= 2**31:  # clamp differences beyond the table, which would exceed 32 bits
+        if 65536 / factor >= 2**31:  # clamp differences below the table, as RESCALE would exceed 32 bits
             shifted = b.compute(Op.MAXIMUM, shifted, -math.ceil(32768 * factor))
         index = b.rescale(shifted, 1 / factor, DType.INT16)
         points = np.exp((np.arange(ENTRIES) / (ENTRIES - 1) - 1) * reach)
         if reach == width:
-            points[0] = 0.0  # entry 0 stands for all smaller differences, maybe many, so it is 0
+            points[0] = 0.0  # set entry 0 to 0, because it also stands for all smaller differences
         curvature = (reach / (ENTRIES - 1)) ** 2 / 16
         wide = lookup(b, index, np.rint(points * (1 - curvature) * 2**15))
         return shift_right(b, wide, 15 + 7 - self.bits)

@@ -59,7 +59,7 @@ scales takes the place of the input scale."""
 
 
 def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
-    """Replace operations of `subgraph` by integer operations. `has_symbolic_sizes`: sizes may vary between calls."""
+    """Replace operations of `subgraph` by integer operations; `has_symbolic_sizes` means that sizes vary."""
     _quantize_at_run_time(subgraph)
     _dequantize_later(subgraph)
     _quantize_earlier(subgraph)
@@ -72,7 +72,8 @@ def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
     elided: set[SubgraphNode] = set()
     for op in subgraph.nodes:
         if has_symbolic_sizes and op.kind is g.GlobalAvgPooling2d:
-            # executorch 1.5 allocates integer sums for the sizes of the first call; larger sizes would overrun them.
+            # Keep floating point: executorch 1.5 allocates integer sums for the sizes of the first call, and writes
+            # beyond the allocated memory if a later call has larger sizes.
             continue
         following = readers.get(op.output, [])
         if len(following) != 1 or uses[op.output] != 1 or not _is_quantize(following[0]):
@@ -372,9 +373,9 @@ def _is_supported(kind: type, inputs: list[Quantization], output: Quantization) 
 def _supports_slope(slope: float, source: Quantization, target: Quantization) -> bool:
     """Return True if the fixed-point kernel of LeakyReLU can represent its two factors.
 
-    The factors are input scale / output scale, and this ratio times the slope. Both may be from 2^-8 to 2^7, but the
-    second must be less than 2^7, by at least one unit of its 15 bits. `native/src/nodes_unary.cpp` checks the same
-    limits in float32.
+    The first factor is input scale / output scale, from 2^-8 to 2^7. The second is the first times the slope; its
+    magnitude is from 2^-8 to 2^7 - 2^-8, the largest number of 15 bits with 8 fractional bits.
+    `native/src/nodes_unary.cpp` checks the same limits in float32.
     """
     ratio = np.float32(source.scale) / np.float32(target.scale)
     negative = abs(ratio * np.float32(slope))
