@@ -14,7 +14,7 @@ arguments are tensors, strings or lists."""
 
 
 def mil(name: str | None = None) -> Callable[[Any], Any]:
-    """Register a function as the MIL operator of its name (without a trailing `_`), or as `name` if it is given."""
+    """Register a function as the MIL operator `name`; the default is the function's name without a trailing `_`."""
 
     def register(function: Any) -> Any:
         OPS[name or function.__name__.rstrip("_")] = function

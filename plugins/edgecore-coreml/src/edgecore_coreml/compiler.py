@@ -72,7 +72,7 @@ class CoreMLCompiler:
         return preprocess(program, specs)
 
     def link(self, partitions: Sequence[CompiledPartition]) -> Sequence[PreprocessResult]:
-        """Merge the models of several methods into one with a function per method, so that they share weights."""
+        """Merge the models of several methods into one with a function per method; the functions share weights."""
         return link(partitions)
 
     def operator_support(self) -> Sequence[OperatorSupport]:

@@ -1,4 +1,4 @@
-"""The names of ExecuTorch's Core ML backend that its users' scripts import."""
+"""The names that ExecuTorch users' scripts import from ExecuTorch's Core ML backend."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ from edgecore_tosa.graph.blob_graph import blob_graph
 from edgecore_tosa.graph.origins import debug_handle_map
 
 FORMAT = "ethosu-vela 1"
-"""Start of the compatibility string, which the delegates compare.
+"""First words of the compatibility string; the delegates refuse others.
 
 The target follows, then `fast BYTES` for a command stream with a fast scratch, which the delegate on a device reads.
 """
 
 _CACHE_LINE = 32
-"""Bytes of a cache line; the arena is aligned to it because the driver cleans and invalidates whole lines."""
+"""Bytes of a cache line. The arena is aligned to cache lines, because the driver cleans and invalidates whole lines."""
 
 _FAST_SPACE = 1
 """Memory space of the fast scratch; the arena is in space 0, the processor's memory."""

@@ -102,7 +102,7 @@ class QnnOptions(BaseModel):
 
     @property
     def soc(self) -> Soc:
-        """The SoC."""
+        """The description of the SoC that the option `soc_model` names."""
         return SOCS[self.soc_model]
 
     def provider_options(self) -> dict[str, str]:

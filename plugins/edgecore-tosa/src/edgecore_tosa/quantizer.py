@@ -213,7 +213,7 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
     def quantize_with_submodules(
         self, model: GraphModule, calibration_samples: Sequence[tuple[Any, ...]], is_qat: bool = False
     ) -> GraphModule:
-        """Quantize a model and the branches of its `torch.cond`, and return it.
+        """Quantize a model and the branches of its `torch.cond`, and return the model.
 
         Args:
             model: The module of an exported program.

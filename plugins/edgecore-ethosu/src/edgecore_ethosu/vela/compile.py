@@ -128,7 +128,7 @@ def _configuration(options: EthosUOptions) -> Configuration:
 
 
 def _compile_by_module(tosa: bytes, options: EthosUOptions, flags: Flags, config: Configuration) -> VelaResult | None:
-    """Compile with the module `ethosu.regor` in a child process; return None if its interface has changed."""
+    """Compile with the module `ethosu.regor` in a child process; return None if the module's interface has changed."""
     system = (
         f"[architecture]\nmacs={macs(options.target)}\ncores={cores(options.target)}\n"
         f"[vela]\nsystem_config_name={options.system}\nmemory_mode_name={options.mode}\n{config.text}"

@@ -75,13 +75,14 @@ class Value:
 
 
 _MAX_FACTOR = 2.0**16
-"""Upper limit for a RESCALE factor: 2**16 already saturates 1 in 8 and 16 bits, so larger factors change nothing."""
+"""Upper limit for a RESCALE factor: a factor of 2**16 already saturates every integer but 0 to 8 or 16 bits, so larger
+factors change nothing."""
 
 
 class Builder:
     """Writes the TOSA operators of a partition, node by node.
 
-    A value keeps the dim order in which its operator computed it. A value is transposed only for outputs of the
+    Each value keeps the dim order in which its operator computed the value. It is transposed only for outputs of the
     partition and for operators that need another order, at most once per order. So convolutional networks have few
     transposes.
 
@@ -104,7 +105,7 @@ class Builder:
         self._real: dict[Value, Value] = {}
         self._transposed: dict[tuple[Tensor, tuple[int, ...]], Tensor] = {}
 
-    # Values of the model
+    # The next methods return values of the model.
 
     def value(self, node: Any) -> Value:
         """Return the value of a node, dequantized if the current node computes in floating point.
@@ -205,7 +206,7 @@ class Builder:
         assert self.node is not None
         return self.parameters.of(self.node)
 
-    # Tensors
+    # The next methods add tensors and operators to the TOSA graph.
 
     def constant(self, array: Array, dtype: DType) -> Tensor:
         """Return a constant tensor of the graph; equal constants share one tensor."""
@@ -364,7 +365,7 @@ class Builder:
         ]
         return self.emit(Op.RESCALE, inputs, tensor.shape, dtype, attribute)
 
-    # Results
+    # The next methods change the scale of results.
 
     def finish(self, tensor: Tensor, scale: float | Sequence[float], order: Sequence[int]) -> Value:
         """Scale a tensor to the quantization of the current node's result; keep it if the result is not quantized.

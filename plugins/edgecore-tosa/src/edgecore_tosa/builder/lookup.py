@@ -19,10 +19,10 @@ ENTRIES = 513
 """Entries of an int16 table, one for every 128th integer; TABLE interpolates between them."""
 
 LIMIT = 32767
-"""Largest entry."""
+"""Largest entry of an int16 table."""
 
 FRACTION = 128
-"""Distance between entries in integers. TABLE's result also has 128 times the resolution of the entries."""
+"""Number of input integers from one entry to the next. TABLE returns 128 times the interpolated entry."""
 
 
 def table(b: Builder, x: Value, function: Function) -> Value:

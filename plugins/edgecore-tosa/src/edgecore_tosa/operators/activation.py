@@ -263,8 +263,8 @@ _STEPS: dict[Any, Real | None] = {
     aten.trunc.default: None,
     aten.sign.default: None,
 }
-"""Maps step functions to their lowering in floating point, or to None if TOSA has none. Quantized, they must be int8:
-an int16 table would interpolate at the steps.
+"""Maps step functions to their lowering in floating point, or to None if TOSA has none. Quantized step functions must
+be int8, because an int16 table would interpolate at the steps.
 """
 
 _DECOMPOSED = (

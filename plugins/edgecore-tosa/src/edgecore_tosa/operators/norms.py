@@ -26,7 +26,7 @@ _MAX_BITS = 16
 """A norm has at most 2**16 elements, so that the sum of as many int16 numbers has 31 bits."""
 
 _EXACT_BITS = 8
-"""Up to 2**8 int8 elements, sums and the product of two sums are exact in int32."""
+"""For norms of up to 2**8 int8 elements, sums and the product of two sums are exact in int32."""
 
 _DEVIATION_BITS = 23
 """Magnitude bits of a difference from the mean."""

@@ -26,7 +26,8 @@ _LOG_BITS = 22
 """Fractional bits of a logarithm."""
 
 _RANGE = 10.4
-"""For int16, differences below -_RANGE - log(count) have the exponential 0; their sum is at most a step of 2**-15."""
+"""For int16, differences below -_RANGE - log(count) get the exponential 0. In a row, the exact exponentials of such
+differences add up to at most a step of 2**-15."""
 
 
 class _Exponentials:

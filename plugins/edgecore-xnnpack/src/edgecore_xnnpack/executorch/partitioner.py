@@ -1,4 +1,4 @@
-"""ExecuTorch's partitioners for XNNPACK, and its settings for lowering."""
+"""ExecuTorch's partitioners for XNNPACK, and the function that returns the settings for lowering."""
 
 from __future__ import annotations
 

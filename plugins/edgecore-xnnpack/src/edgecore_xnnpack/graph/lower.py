@@ -376,7 +376,7 @@ class Lowering:
 
         A permutation from NCHW to NHWC becomes an `Alias` (it only renames dimensions) whose input is an image with
         channels last. The output has the same bytes as that image, so that the layout pass inserts a transpose only if
-        the image has channels first. A permutation from NHWC to NCHW is the reverse.
+        the image has channels first. For a permutation from NHWC to NCHW, the output is an image with channels last.
         """
         order = tuple(order)
         if order == tuple(range(len(order))):
