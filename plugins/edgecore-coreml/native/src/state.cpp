@@ -8,7 +8,7 @@ namespace {
 
 using edgecore::backend::fail;
 
-constexpr int32_t kHalf = 5;  // ScalarType of the .pte
+constexpr int32_t kHalf = 5;  // float16 in the enum ScalarType of the .pte
 
 size_t element_count(const std::vector<int64_t> &shape) {
   size_t elements = 1;

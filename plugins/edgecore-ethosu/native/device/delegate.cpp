@@ -267,7 +267,7 @@ constexpr edgecore_backend make_table() {
   table.header = {sizeof(edgecore_backend), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
   table.min_host_major = EDGECORE_ABI_MAJOR;
   table.min_host_minor = EDGECORE_ABI_MINOR;
-  // NEEDS_TRUSTED_BLOBS, because a malformed command stream can make the NPU access any memory.
+  // Set NEEDS_TRUSTED_BLOBS, because a malformed command stream can make the NPU access any memory.
   table.flags = EDGECORE_NO_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS;
   table.backend_id = str("EthosUBackend");
   table.distribution = str("edgecore-ethosu");

@@ -170,7 +170,8 @@ void link_states(Graph *graph) {
 }
 
 // Marks fp16 filters and biases of convolutions for conversion to fp32, because XNNPACK's fp16 convolutions support
-// only fp32 filters (as of 2024-11). XNNPACK rounds them back to fp16 when it packs, so the numbers do not change.
+// only fp32 filters (as of 2024-11). XNNPACK rounds both back to fp16 when it packs them, so their numbers do not
+// change.
 void widen_filters(Graph *graph) {
   std::unordered_map<uint32_t, uint32_t> wide;
   for (Node &node : graph->nodes) {
