@@ -26,7 +26,7 @@ using Items = std::vector<std::string>;
 
 constexpr uint64_t kMaxItem = uint64_t{1} << 40, kMaxItems = 1 << 16;
 
-// The child process. Thread-safe.
+// The child process that computes Core ML models with PyTorch. Thread-safe.
 class Child {
  public:
   explicit Child(const std::string &python) : owner_(getpid()) {

@@ -228,7 +228,7 @@ struct Delegate {
     Compiled compiled;
   };
 
-  // Returns the compiled model for a number of threads, which all instances with that number share.
+  // Returns the model compiled for `threads` threads. All instances with this number of threads share the model.
   ov_compiled *compiled(uint32_t threads) {
     const std::lock_guard<std::mutex> lock(mutex_);
     Executable &entry = compiled_[threads];

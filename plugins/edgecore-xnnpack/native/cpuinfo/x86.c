@@ -68,7 +68,7 @@ static void describe_features(struct edgecore_processor *p) {
   const struct registers basic = cpuid(1, 0), more = cpuid(7, 0), latest = cpuid(7, 1);
   const uint64_t saved = has(basic.ecx, 27) ? saved_registers() : 0;
   const bool ymm = (saved & 0x6) == 0x6;   /* the system saves XMM and YMM */
-  const bool zmm = (saved & 0xE6) == 0xE6; /* and also masks and ZMM */
+  const bool zmm = (saved & 0xE6) == 0xE6; /* the system also saves masks and ZMM */
   const bool tiles = (saved & 0x60000) == 0x60000;
   p->x86_sse2 = has(basic.edx, 26);
   p->x86_ssse3 = has(basic.ecx, 9);

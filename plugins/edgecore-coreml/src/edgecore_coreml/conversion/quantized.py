@@ -171,7 +171,7 @@ def stores_table(query: NodeQuery) -> str | None:
 
 
 def needed_system(node: Node, is_constant: Callable[[Any], bool]) -> tuple[str, str] | None:
-    """Return (oldest system that supports a quantize or dequantize node, description of the feature); else None."""
+    """Return (oldest system that supports a quantize or dequantize node, the feature); None for other nodes."""
     if node.target not in (QUANTIZE, *STORED):
         return None
     if node.target is CODEBOOK:

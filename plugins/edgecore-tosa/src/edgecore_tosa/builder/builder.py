@@ -75,8 +75,8 @@ class Value:
 
 
 _MAX_FACTOR = 2.0**16
-"""Upper limit for a RESCALE factor: a factor of 2**16 already saturates every integer but 0 to 8 or 16 bits, so larger
-factors change nothing."""
+"""Upper limit for a RESCALE factor. With a factor of 2**16, every integer except 0 already saturates a result of 8 or
+16 bits, so larger factors give the same results."""
 
 
 class Builder:

@@ -33,7 +33,8 @@ _OPERATORS: dict[str, tuple[Op, bool, bool]] = {
 
 
 _CLOSED = {"gt": "ge", "lt": "le"}
-"""Maps a strict comparison with a number to the comparison of integers with `_limit`, which includes the limit."""
+"""Maps a strict comparison with a number to the comparison with the integer `_limit`. For x > 2.5, the limit is the
+least integer that represents more than 2.5, so the comparison is x >= limit."""
 
 
 def _written(b: Builder, name: str, left: Tensor, right: Tensor) -> Tensor:
@@ -88,8 +89,8 @@ def _compared_with_number(name: str) -> Lower:
 def _limit(q: Quantization, number: float, name: str) -> int:
     """Return the least integer (for "lt" and "le" the greatest) that fulfils the comparison with `number`.
 
-    Integers are compared by the real numbers that they represent with the parameters `q`. If no integer fulfils the
-    comparison, return a number outside of the range of `q`.
+    Integers are compared by the real numbers that they represent with the parameters `q`. For "ne", return the integer
+    that is equal to `number`. If no integer fulfils the comparison, return a number outside of the range of `q`.
     """
     integers = np.arange(q.low, q.high + 1)
     reals = (integers - q.zero_point).astype(np.float32) * np.float32(q.step)

@@ -72,8 +72,9 @@ struct cpuinfo_uarch_info {
 /* Must be called before all other functions; may be called again, by any thread. Returns true. */
 bool cpuinfo_initialize(void);
 
-/* Return NULL for an index other than 0. On Arm, they describe the fastest cores, on which edgecore's threads run; on
- * x86, the core that runs the first call of cpuinfo_initialize. Caches of unknown size are NULL. */
+/* Return NULL for an index other than 0. On Arm, the results describe the fastest cores, on which edgecore's threads
+ * run. On x86, the results describe the core that runs the first call of cpuinfo_initialize. A cache of unknown size is
+ * NULL. */
 const struct cpuinfo_core *cpuinfo_get_core(uint32_t index);
 const struct cpuinfo_uarch_info *cpuinfo_get_uarch(uint32_t index);
 const struct cpuinfo_cache *cpuinfo_get_l1d_cache(uint32_t index);

@@ -116,8 +116,8 @@ def _quantize_at_run_time(subgraph: Subgraph) -> None:
 def _mark_after_moves(subgraph: Subgraph) -> None:
     """Move `QuantizePerToken` marks past reshapes and zero paddings, to right before a layer.
 
-    Reshapes and paddings neither split nor merge the rows or images that have a scale each, so a mark means the same
-    after them as before. Layers that read the same tensor share the mark.
+    At run time, each row (or image) of a marked tensor gets its own scale. Reshapes and paddings neither split nor
+    merge these rows, so quantization after them gives the same scales. Layers that read the same tensor share the mark.
     """
     producers = subgraph.producers()
     moved: dict[Any, SubgraphValue] = {}
