@@ -77,9 +77,9 @@ def main() -> None:
     parser.add_argument("--zoo", type=Path, default=ZOO)
     arguments = parser.parse_args()
     zoo = load_zoo(arguments.zoo)
-    torch.set_num_threads(1)  # one thread: several would add the time in which they wait for each other
+    torch.set_num_threads(1)  # process_time counts the time in which threads wait for each other
     coremltools = Coremltools()
-    lower("ds_cnn", load_zoo(ZOO), coremltools)  # imports coremltools
+    lower("ds_cnn", load_zoo(ZOO), coremltools)  # import coremltools before measuring
     print("| network | delegates | operators | outside | lowering | coremltools | bytes |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     too_long = []

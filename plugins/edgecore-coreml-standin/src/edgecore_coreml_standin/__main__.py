@@ -1,8 +1,8 @@
 """A process that computes Core ML models with PyTorch, where the delegate cannot call Core ML: on Linux, in tests.
 
-The delegate starts it if a load option asks for this substitute. It reads requests from standard input and writes
-replies to standard output, as `native/src/standin.cpp` of edgecore-coreml defines: a list of items is a 32-bit count,
-then for each item a 64-bit size and its bytes.
+The delegate starts this process if the load option `standin` is set. The process reads requests from standard input and
+writes replies to standard output. Both are lists of items, in the format that `native/src/standin.cpp` of
+edgecore-coreml defines: a 32-bit count, then for each item a 64-bit size and the item's bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from edgecore_coreml.package.files import SPECIFICATION, WEIGHTS
 from edgecore_coreml_standin.interpreter import MilFunction, Values
 
 UNUSED = ("executorch", "libsvm", "scipy", "sklearn", "tensorflow", "torchao", "transformers", "xgboost")
-"""Modules that coremltools imports for its converters if installed, in four of the five seconds of its import."""
+"""Modules that coremltools imports, if they are installed, for converters that this process does not use. They take
+four of the five seconds of importing coremltools."""
 
 Items = list[bytes]
 

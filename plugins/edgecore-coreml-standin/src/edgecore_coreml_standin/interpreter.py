@@ -1,7 +1,7 @@
 """Compute an ML program (Core ML's operator graph) with PyTorch, operator by operator, in place of Core ML in tests.
 
 The functions in `OPS` implement the specifications of MIL operators (the operators of ML programs), with the same
-argument names. Results say nothing about the Neural Engine, a device's rounding, or its speed.
+argument names. Results say nothing about the Neural Engine, or about the rounding and speed of a device.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class StandIn:
 
     Args:
         blob: The blob of a delegate.
-        named_data: Named data of the file: key -> object with the bytes as `data`.
+        named_data: Maps each key of the file's named data to an object with the bytes as `data`.
 
     Raises:
         FormatError: The blob is damaged, or contains a compiled model.

@@ -34,7 +34,7 @@ def squeeze(x: Tensor, axes: Tensor | None = None) -> Tensor:
 @mil()
 def concat(values: list[Tensor], axis: Tensor, interleave: Tensor | bool = False) -> Tensor:
     if not interleave:
-        return torch.cat([value.reshape(value.shape or (1,)) for value in values], int(axis))  # MIL allows scalars
+        return torch.cat([value.reshape(value.shape or (1,)) for value in values], int(axis))  # MIL joins scalars, too
     dim = int(axis) % values[0].dim()
     return torch.stack(values, dim + 1).flatten(dim, dim + 1)
 

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 OPS: dict[str, Callable[..., Any]] = {}
-"""Operator -> function with the operator's argument names. Constants are tensors, strings or lists."""
+"""Maps the name of a MIL operator to a function with the operator's argument names, which computes the result. Constant
+arguments are tensors, strings or lists."""
 
 
 def mil(name: str | None = None) -> Callable[[Any], Any]:
-    """Register a function as the MIL operator of its name (without a trailing `_`), or as `name` if it is given."""
+    """Register a function as the MIL operator `name`; the default is the function's name without a trailing `_`."""
 
     def register(function: Any) -> Any:
         OPS[name or function.__name__.rstrip("_")] = function

@@ -9,8 +9,8 @@ namespace {
 
 using edgecore::backend::damaged;
 
-constexpr std::string_view kReference = "CMJR";  // see blob.py
-constexpr size_t kMaxText = 1 << 20;             // limit in bytes of a JSON text: parsed, it takes much more memory
+constexpr std::string_view kReference = "CMJR";  // start of a blob that refers to a folder in the named data
+constexpr size_t kMaxText = 1 << 20;             // maximum bytes of a JSON text; the parsed text takes much more
 constexpr int kMaxDepth = 16;
 constexpr uint64_t kFile = 0, kFolder = 1;
 constexpr int32_t kFloat16 = 5, kFloat32 = 6;  // values of the .pte's enum ScalarType

@@ -33,7 +33,7 @@ struct Package {
   std::vector<File> files;
   std::vector<std::string> inputs, outputs;  // names in the model, in the order of the delegate's arguments
   std::vector<StateInfo> states;
-  std::string function;  // function of the ML program to call; empty if it has only one
+  std::string function;  // function of the ML program to call; empty if the program has only one
 };
 
 // Reads the files of the folder that is serialized in `folder`; their contents point into these bytes. Refuses paths

@@ -110,7 +110,8 @@ MLMultiArray *over_memory(const Array &array) {
   return made;
 }
 
-// Copies the elements of Core ML's array to `out`, or back if `to_array`; Core ML pads rows.
+// Copies the elements of Core ML's array to `out`; if `to_array`, copies from `out` to Core ML's array. Rows of Core
+// ML's arrays may be padded.
 void copy_elements(MLMultiArray *array, const Array &out, bool to_array) {
   const uint64_t bytes = element_bytes(out.element);
   if (to_sizes(array.shape) != out.shape || array.dataType != to_type(out.element)) {
@@ -152,7 +153,7 @@ class CoreMlSession : public Session {
     }
   }
 
-  // Core ML calls the block on its own thread. A model with a state predicts before `start` returns.
+  // Core ML calls the block on one of its threads. If the model has a state, `start` returns after the prediction.
   void start(const std::vector<Array> &inputs, std::vector<Array> &outputs, const Done &done) override {
     if (@available(macOS 14.0, iOS 17.0, tvOS 17.0, *)) {
       if (state_ == nil) {
@@ -197,7 +198,8 @@ class CoreMlSession : public Session {
     return features;
   }
 
-  // Returns arrays over the outputs. Core ML writes into them if it can; otherwise its results have other arrays.
+  // Returns arrays over the memory of the outputs. Core ML writes into these arrays if it can, else into arrays that it
+  // allocates itself.
   NSDictionary<NSString *, id> *to_backings(const std::vector<Array> &outputs) {
     NSMutableDictionary<NSString *, id> *backings = [NSMutableDictionary dictionary];
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -241,7 +243,7 @@ class CoreMlSession : public Session {
   void copy_state(const std::string &name, const Array &array, bool to_state) {
     if (@available(macOS 15.0, iOS 18.0, tvOS 18.0, *)) {
       if (state_ != nil) {
-        // Exceptions must not propagate through Core ML's frames, which call the block.
+        // Catch exceptions: they must not propagate through the stack frames of Core ML, which calls the block.
         __block std::exception_ptr failure;
         [(MLState *)state_ getMultiArrayForStateNamed:to_string(name)
                                               handler:^(MLMultiArray *values) {
@@ -308,7 +310,7 @@ class CoreMlEngine : public Engine {
     @autoreleasepool {
       NSFileManager *files = [NSFileManager defaultManager];
       NSURL *target = to_url(folder + kCompiled);
-      if ([files fileExistsAtPath:to_string(folder + kCompiled)]) return;  // a model that was compiled on a Mac
+      if ([files fileExistsAtPath:to_string(folder + kCompiled)]) return;  // the blob's model is compiled
       NSError *error = nil;
       NSURL *compiled = [MLModel compileModelAtURL:to_url(folder + kPackage) error:&error];
       if (compiled == nil) fail_with(error, "compile the model");

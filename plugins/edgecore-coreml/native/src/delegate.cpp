@@ -33,7 +33,7 @@ using edgecore::backend::PendingRun;
 struct Driver {
   explicit Driver(const Host &) {}
 
-  // Checks the compatibility string, which preprocess.py writes: "coreml-package 1 TARGET".
+  // Checks the compatibility string, which lowering.py writes: "coreml-package 1 TARGET".
   int32_t check_compatibility(std::string_view text) const {
     return edgecore::backend::check_format(text, "coreml-package 1", "edgecore-coreml");
   }
@@ -207,7 +207,7 @@ class Instance {
 
  private:
   // Returns true if all inputs have their maximum sizes, as they do while a method is loaded, and the model enumerates
-  // allowed shapes. These may not include the maximum: then the instance can be prepared, but not run.
+  // allowed shapes. If the maximum is not among the allowed shapes, the instance can be prepared, but not run.
   bool may_be_maximum() const {
     bool has_choice = false;
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -226,8 +226,8 @@ class Instance {
     }
   }
 
-  // Sets the shapes of the outputs. If output shapes depend on input shapes, Core ML tells them only after a
-  // prediction. So this function predicts once with zeros, in a session with its own states.
+  // Sets the shapes of the outputs. If output shapes depend on input shapes, Core ML tells the output shapes only after
+  // a prediction. So this function predicts once with zeros, in a new session, whose states no other session uses.
   void set_output_shapes() {
     outputs_.clear();
     bool is_fixed = true;

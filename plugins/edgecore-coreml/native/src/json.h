@@ -10,7 +10,7 @@
 
 namespace edgecore::coreml {
 
-// A JSON value. Numbers with a fraction, integers of more than 64 bits, true, false and null are kOther.
+// A JSON value. Numbers with a fraction, integers of more than 64 bits, true, false and null have the kind kOther.
 struct Json {
   enum class Kind { kOther, kInteger, kText, kArray, kObject };
 

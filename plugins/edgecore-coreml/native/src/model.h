@@ -42,8 +42,8 @@ using Done = edgecore::backend::PendingRun::Done;
 class Session {
  public:
   virtual ~Session() = default;
-  // Computes the outputs and sets their shapes. Writes the elements of the outputs that have `data`; the shape of each
-  // must be right before the call. The arrays are in the order of Model::inputs and Model::outputs.
+  // Computes the outputs and sets their shapes. Writes elements only to outputs that have `data`; the caller must set
+  // the shapes of these outputs correctly. The arrays are in the order of Model::inputs and Model::outputs.
   virtual void predict(const std::vector<Array> &inputs, std::vector<Array> &outputs) = 0;
   // Starts a prediction, and may return before it ends. Calls `done` once at its end. Until then the caller calls no
   // other member, and keeps the arrays valid. If start throws, no prediction was started.
@@ -78,7 +78,7 @@ class Engine {
   virtual ~Engine() = default;
   // Compiles the model package in `folder`, which has the files of a blob; stores the result in the same folder.
   virtual void compile(const std::string &folder) = 0;
-  // Loads the model of a compiled folder. Throws edgecore::backend::Failure if Core ML refuses it.
+  // Loads the model of a compiled folder. Throws edgecore::backend::Failure if Core ML refuses the model.
   virtual std::unique_ptr<Model> load(const Request &request) = 0;
 };
 

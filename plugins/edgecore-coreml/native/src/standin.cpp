@@ -26,7 +26,7 @@ using Items = std::vector<std::string>;
 
 constexpr uint64_t kMaxItem = uint64_t{1} << 40, kMaxItems = 1 << 16;
 
-// The child process. Thread-safe.
+// The child process that computes Core ML models with PyTorch. Thread-safe.
 class Child {
  public:
   explicit Child(const std::string &python) : owner_(getpid()) {
@@ -58,7 +58,8 @@ class Child {
   Child(const Child &) = delete;
   Child &operator=(const Child &) = delete;
 
-  // Sends a request to the child process. Returns the items of its reply after "ok", or throws its error.
+  // Sends a request to the child process. Returns the items of the reply after "ok". Throws a Failure with the message
+  // of the child if the reply begins with "error".
   Items call(const Items &request) {
     if (owner_ != getpid()) fail(EDGECORE_INVALID_STATE, "the stand-in for Core ML belongs to the parent process");
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -113,7 +114,7 @@ class Child {
     }
   }
 
-  void send_number(uint64_t value, size_t bytes) { send_all(&value, bytes); }  // hosts are little-endian
+  void send_number(uint64_t value, size_t bytes) { send_all(&value, bytes); }  // little-endian, as hosts are
   uint64_t receive_number(size_t bytes) {
     uint64_t value = 0;
     receive_all(&value, bytes);

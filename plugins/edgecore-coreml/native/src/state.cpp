@@ -8,7 +8,7 @@ namespace {
 
 using edgecore::backend::fail;
 
-constexpr int32_t kHalf = 5;  // ScalarType of the .pte
+constexpr int32_t kHalf = 5;  // float16 in the enum ScalarType of the .pte
 
 size_t element_count(const std::vector<int64_t> &shape) {
   size_t elements = 1;
@@ -80,7 +80,7 @@ void State::fill(Buffer &buffer) {
   }
 }
 
-// Copies a buffer's values back from the Core ML state of the session that holds the latest values, if any.
+// If a session holds the latest values of a buffer, copies them from the session's Core ML state back to the buffer.
 void State::take(Buffer &buffer) {
   if (buffer.holder == nullptr) return;
   buffer.holder->session->read_state(buffer.state, {Element::kFloat16, buffer.info.shape, buffer.values.data()});

@@ -1,6 +1,6 @@
 // The mutable buffers of a session, which Core ML keeps as states. In Core ML each loaded function has its own states,
-// which no other function can use. So the values of a buffer move to the model that uses it next, and stay there while
-// only that model uses it.
+// which no other function can use. So the values of a buffer move to the model that uses the buffer next, and stay
+// there until another model uses the buffer.
 #ifndef EDGECORE_COREML_STATE_H_
 #define EDGECORE_COREML_STATE_H_
 
@@ -47,7 +47,7 @@ class State {
     StateInfo info;
     std::vector<uint16_t> values;           // the buffer's values in float16; outdated while `holder` is set
     std::shared_ptr<SharedSession> holder;  // the session whose Core ML state has the latest values
-    std::string state;                      // name of that state
+    std::string state;                      // name of the holder's Core ML state for this buffer
   };
 
   static void take(Buffer &buffer);

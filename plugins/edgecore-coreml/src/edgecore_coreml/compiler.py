@@ -44,7 +44,7 @@ class CoreMLCompiler:
         """
         if options.model_type == "COMPILED_MODEL":
             check_compiler()
-        converters()  # check now that coremltools is installed: otherwise each operator would report that it is missing
+        converters()  # raise an error now if coremltools is missing; the table would report it for each operator
 
         def can_hold(buffer: MutableBuffer) -> bool:
             """Return True if a float16 state can hold a buffer. A float32 buffer needs compute_precision=FLOAT16."""
@@ -72,7 +72,7 @@ class CoreMLCompiler:
         return preprocess(program, specs)
 
     def link(self, partitions: Sequence[CompiledPartition]) -> Sequence[PreprocessResult]:
-        """Merge the models of several methods into one with a function per method, so that they share weights."""
+        """Merge the models of several methods into one with a function per method; the functions share weights."""
         return link(partitions)
 
     def operator_support(self) -> Sequence[OperatorSupport]:

@@ -1,4 +1,4 @@
-"""The names of ExecuTorch's Core ML backend that its users' scripts import."""
+"""The names that ExecuTorch users' scripts import from ExecuTorch's Core ML backend."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class CoreMLBackend:
 
         Args:
             ep: The program that is lowered.
-            enumerated_shapes: Name of an input -> its shapes. The first shapes of all inputs belong together, so do the
-                second ones, and so on.
+            enumerated_shapes: Maps the name of each input to its allowed shapes. A call has the first shapes of all
+                inputs, or the second shapes of all inputs, and so on.
 
         Raises:
             CompileError: The program has no input with a given name.

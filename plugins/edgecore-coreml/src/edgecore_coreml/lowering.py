@@ -35,12 +35,12 @@ class CoreMLResult(PreprocessResult):
     target: str = ""
     reason: str = ""  # why the model needs this deployment target
     precision: str = ""
-    stored: Mapping[str, Sequence[str]] = field(default_factory=dict)  # precision -> weights stored in it
+    stored: Mapping[str, Sequence[str]] = field(default_factory=dict)  # maps a precision to the weights in it
     weights: int = 0
     # True if the Neural Engine is allowed but cannot run the model, because an input has a range of sizes.
     has_ranges: bool = False
     shared_by: tuple[str, ...] = ()  # the methods whose functions share the model; () for a model of one method
-    # The blob with the model package, if `blob` contains a compiled model instead; otherwise empty.
+    # If `blob` contains a compiled model, the blob with the model package; empty if `blob` has the model package.
     package: bytes = b""
 
 
@@ -81,7 +81,7 @@ def _operators(partition: PartitionView, graph: BlobGraph) -> dict[int | str, tu
 
 
 def _has_ranges(partition: PartitionView, options: CoreMLOptions) -> bool:
-    """Return True if the options permit the Neural Engine, but an input has a range of sizes, which rules it out."""
+    """Return True if the options permit the Neural Engine, but an input has a range of sizes, which it cannot run."""
     free = [node for node in partition.inputs if node.name not in (options.enumerated_shapes or {})]
     sizes = [size for node in free for size in node.meta["val"].shape]
     return options.compute_unit in ("ALL", "CPU_AND_NE") and not all(isinstance(size, int) for size in sizes)

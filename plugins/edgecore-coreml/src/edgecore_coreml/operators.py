@@ -199,7 +199,7 @@ def _known_size(query: NodeQuery) -> str | None:
     """Return a reason if Core ML would derive from the scale factors another output size or positions than PyTorch."""
     before, after = (val.shape[-2:] for val in (query.argument("input").meta["val"], query.node.meta["val"]))
     if query.argument("scale_factors") is None:
-        return None  # the node has an output size: coremltools derives the factors from it
+        return None  # the node has an output size, from which coremltools derives the factors
     for factor, old, new in zip(_factors(query), before, after, strict=True):
         if not isinstance(old, int):
             is_exact = factor == int(factor)

@@ -13,7 +13,8 @@ from edgecore.sdk import Names
 from edgecore_coreml.operators import TABLE
 
 TARGETS = {"iOS15": 6, "iOS16": 7, "iOS17": 8, "iOS18": 9, "iOS26": 10}
-"""Deployment target -> version of Core ML's specification. macOS 12 to 15 and 26 are as iOS 15 to 18 and 26."""
+"""Maps a deployment target to its version of Core ML's specification. macOS 12 to 15 and 26 have the same versions as
+iOS 15 to 18 and 26."""
 
 COMPUTE_UNITS, PRECISION, TARGET, MODEL_TYPE, SHARING = (
     "compute_units", "model_compute_precision", "min_deployment_target", "model_type",

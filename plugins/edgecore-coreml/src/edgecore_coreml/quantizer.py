@@ -38,7 +38,7 @@ _MOVES = with_roles(Role.VIEW, Role.IDENTITY) | operators("max_pool2d avg_pool2d
 _OBSERVERS = {
     "moving_average_min_max": "moving-average", "ema_min_max": "moving-average", "min_max": "minmax",
 }  # fmt: skip
-"""coremltools' names of observers -> edgecore's names. coremltools' `ema_min_max` is a moving average, too."""
+"""Maps coremltools' names of observers to edgecore's. coremltools' `ema_min_max` is a moving average, too."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 // Arm's driver. Uses neither a heap nor exceptions: the table of functions is read-only, and delegates and instances
 // come from static pools.
 //
-// One execution context (thread) loads and destroys models; the driver lets several threads share an NPU.
+// Only one thread may load and destroy models, because the pools have no locks. Several threads may run models: the
+// driver lets them share an NPU.
 #include <ethosu_driver.h>
 
 #include "blob.h"
@@ -80,8 +81,8 @@ bool skip(edgecore_str &text, const char (&start)[size]) {
   return true;
 }
 
-// Returns true for the compatibility string that preprocess.py writes: "ethosu-vela 1 TARGET", followed by " fast
-// BYTES" if the command stream uses BYTES of fast scratch (SRAM as a cache).
+// Returns true for the compatibility string that lowering.py writes: "ethosu-vela 1 TARGET", followed by " fast BYTES"
+// if the command stream uses BYTES of fast scratch (SRAM as a cache).
 bool has_format(edgecore_str text) { return skip(text, "ethosu-vela 1 "); }
 
 uint64_t fast_bytes_of(edgecore_str text) {
@@ -129,7 +130,7 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *, const edgecore_delegate_
         error, EDGECORE_INVALID_ARGUMENT, "the blob lies at the address ", address_of(info->blob.data),
         ", which is no multiple of 16, as the NPU needs it: align the file in memory, and its segments, to 16 bytes");
   }
-  // A file of another toolchain does not state how much fast scratch (SRAM) it needs, so give it all of it.
+  // A file of another toolchain does not state how much fast scratch (SRAM) it needs: give it the whole fast scratch.
   uint64_t fast_bytes = fast_scratch.bytes;
   if (info->compatibility.size != 0) fast_bytes = fast_bytes_of(info->compatibility);
   if (fast_bytes > fast_scratch.bytes) {
@@ -229,7 +230,7 @@ int run(const Blob &blob, const uint8_t *arena, const edgecore_memory_block &fas
   uint64_t addresses[] = {address_of(blob.weights.data), address_of(arena), address_of(fast.data)};
   const size_t sizes[] = {static_cast<size_t>(blob.weights.size), blob.arena_bytes, static_cast<size_t>(fast.bytes)};
   ethosu_driver *npu = ethosu_reserve_driver();
-#ifndef ETHOSU_MULTI_VARIANT  // a driver for several kinds of NPUs returns NULL, and reserves one in ethosu_invoke_v3
+#ifndef ETHOSU_MULTI_VARIANT  // with this macro, the driver returns NULL and reserves an NPU in ethosu_invoke_v3
   if (npu == nullptr) return -1;
 #endif
   const int code = ethosu_invoke_v3(npu, blob.commands.data, static_cast<int>(blob.commands.size), addresses, sizes,
@@ -266,7 +267,7 @@ constexpr edgecore_backend make_table() {
   table.header = {sizeof(edgecore_backend), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
   table.min_host_major = EDGECORE_ABI_MAJOR;
   table.min_host_minor = EDGECORE_ABI_MINOR;
-  // NEEDS_TRUSTED_BLOBS, because a malformed command stream can make the NPU access any memory.
+  // Set NEEDS_TRUSTED_BLOBS, because a malformed command stream can make the NPU access any memory.
   table.flags = EDGECORE_NO_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS;
   table.backend_id = str("EthosUBackend");
   table.distribution = str("edgecore-ethosu");

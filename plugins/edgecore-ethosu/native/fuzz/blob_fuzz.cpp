@@ -12,7 +12,8 @@
 using namespace edgecore::ethosu;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  // Copy the input to memory aligned to 16 bytes and of its exact size, so that a sanitizer finds reads past its end.
+  // Copy the input to memory that is aligned to 16 bytes and has exactly the input's size, so that a sanitizer finds
+  // reads past the end of the input.
   void *memory = nullptr;
   if (posix_memalign(&memory, 16, size) != 0) return 0;
   const std::unique_ptr<void, decltype(&std::free)> owner(memory, std::free);
@@ -33,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
   }
   const int32_t code = session.run(arguments, element_sizes);
-  if (code != EDGECORE_OK && code != EDGECORE_ACCESS_FAILED) std::abort();  // no other failure after read_blob
+  if (code != EDGECORE_OK && code != EDGECORE_ACCESS_FAILED) std::abort();  // no other code for a valid blob
   test::logged.clear();
   return 0;
 }

@@ -30,7 +30,7 @@ struct ArenaTensors {
 
 // The parts of a blob, which point into the memory of the blob.
 struct Blob {
-  edgecore_bytes commands;  // for Arm's driver
+  edgecore_bytes commands;  // the command stream, for Arm's driver
   edgecore_bytes weights;
   uint32_t arena_bytes;
   ArenaTensors inputs;

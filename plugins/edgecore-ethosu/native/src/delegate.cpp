@@ -30,7 +30,7 @@ class Driver {
  public:
   explicit Driver(const Host &) {}
 
-  // Checks the compatibility string that preprocess.py writes: "ethosu-vela 1 TARGET".
+  // Checks the compatibility string that lowering.py writes: "ethosu-vela 1 TARGET".
   int32_t check_compatibility(std::string_view text) const {
     return edgecore::backend::check_format(text, "ethosu-vela 1", "edgecore-ethosu");
   }

@@ -7,8 +7,8 @@ constexpr uint64_t kAlignment = 16;
 // Codes of the actions in the driver's payload. An action's code is the low byte of its first word.
 constexpr uint32_t kConfiguration = 1, kStream = 2, kNothing = 5;
 
-// The architecture of an NPU. The NPU runs streams that were compiled for its own major version and a minor version up
-// to its own. `commands` is the version of its command format.
+// The architecture of an NPU. The NPU runs streams that were compiled for the same major version and the same or a
+// lower minor version. `commands` is the version of the NPU's command format.
 struct Architecture {
   uint32_t major, minor, commands;
 };

@@ -9,12 +9,12 @@ namespace {
 constexpr uint32_t kStop = 0x000, kConvolution = 0x002, kDepthwise = 0x003, kPooling = 0x005, kElementwise = 0x006,
                    kResize = 0x007, kCopy = 0x010;
 constexpr uint32_t kInternalMemory = 1 << 8;  // flag of a region register: the region is memory inside of the NPU
-constexpr uint32_t kStrided = 3 << 9;  // flag of a region register: the DMA copies several pieces, a stride apart
-constexpr uint32_t kChained = 2;       // value of bits 14 and 15 of a precision register: tensor not in memory
+constexpr uint32_t kStrided = 3 << 9;  // flag of a region register: the DMA copies several blocks, a stride apart
+constexpr uint32_t kChained = 2;       // value of bits 14 and 15 of a precision register: the tensor is not in memory
 
 // A tensor that operations access in memory. The members are the numbers of the commands that set the tensor's region,
-// first byte, length in bytes, and precision; 0 if the NPU has no such command. If a shape gives the length (0), only
-// the first byte is checked.
+// first byte, length in bytes, and precision; 0 if the NPU has no such command. If there is no command for the length,
+// because it results from the tensor's shape, only the first byte is checked.
 struct Place {
   const char *name;
   uint16_t region_command, address_command, length_command, precision_command;

@@ -1,5 +1,5 @@
 // A stand-in for Arm's driver, for emulators without an NPU: it makes the checks of the driver and the NPU, but runs
-// nothing, so the arena keeps its bytes. Each call is one message in the platform's log.
+// nothing, so the arena keeps its bytes. Each call writes one message to the platform's log.
 #include "checks.h"
 #include "edgecore/platform.h"
 #include "ethosu_driver.h"

@@ -16,13 +16,13 @@ from edgecore_tosa.graph.blob_graph import blob_graph
 from edgecore_tosa.graph.origins import debug_handle_map
 
 FORMAT = "ethosu-vela 1"
-"""Start of the compatibility string, which the delegates compare.
+"""First words of the compatibility string; the delegates refuse others.
 
 The target follows, then `fast BYTES` for a command stream with a fast scratch, which the delegate on a device reads.
 """
 
 _CACHE_LINE = 32
-"""Bytes of a cache line; the arena is aligned to it because the driver cleans and invalidates whole lines."""
+"""Bytes of a cache line. The arena is aligned to cache lines, because the driver cleans and invalidates whole lines."""
 
 _FAST_SPACE = 1
 """Memory space of the fast scratch; the arena is in space 0, the processor's memory."""
@@ -58,7 +58,7 @@ def compile_graph(partition: LoweredPartition, options: EthosUOptions) -> EthosU
         memory.append(MemoryNeed("scratch", compiled.fast_scratch_size, space=_FAST_SPACE))
         compatibility += f" fast {compiled.fast_scratch_size}"
     if options.include_tosa:
-        memory.append(MemoryNeed("persistent", len(tosa)))  # the simulator copies constants
+        memory.append(MemoryNeed("persistent", len(tosa)))  # the simulator copies the graph's constants
     return EthosUResult(
         blob=blob,
         named_data={tosa_key(blob): NamedBlob(tosa, repeats_blob=True)} if options.include_tosa else {},

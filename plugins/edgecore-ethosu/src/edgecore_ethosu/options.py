@@ -82,7 +82,7 @@ class EthosUOptions(BaseModel):
     @model_validator(mode="after")
     def _valid_configuration(self) -> EthosUOptions:
         path = config_path(self.config_ini)
-        if path is not None:  # no check without Vela; `EthosUCompiler.check` and `compile_tosa` report that
+        if path is not None:  # do not check without Vela: `compile_tosa` reports that Vela is missing
             configuration(self.target, self.system, self.mode, path)
         return self
 

@@ -78,7 +78,7 @@ Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data
   size_t tensor_bytes = 0;
   api().check(api().ov_tensor_get_byte_size(created, &tensor_bytes), EDGECORE_INTERNAL,
               "OpenVINO cannot tell the size of a tensor");
-  if (tensor_bytes != bytes) {  // otherwise OpenVINO would access memory beyond the buffer
+  if (tensor_bytes != bytes) {  // fail, because OpenVINO would access memory beyond the buffer
     fail(EDGECORE_INTERNAL, "OpenVINO expects %zu bytes for a tensor, but the host has %llu", tensor_bytes,
          static_cast<unsigned long long>(bytes));
   }
@@ -106,7 +106,7 @@ void check_device(ov_core *core, const std::string &device) {
   std::string known;
   for (const std::string &name : available) known += (known.empty() ? "" : ", ") + name;
   std::string rest = device;
-  if (is_auto(device)) rest.erase(0, std::min<size_t>(rest.size(), 5));  // including the colon
+  if (is_auto(device)) rest.erase(0, std::min<size_t>(rest.size(), 5));  // remove "AUTO:"
   while (!rest.empty()) {
     const size_t end = std::min(rest.find(','), rest.size());
     const std::string name = rest.substr(0, end);
@@ -133,7 +133,7 @@ Payload payload_of(const edgecore_delegate_info &info) {
   payload.is_static = true;
   payload.device = "CPU";
   payload.model = blob;
-  payload.properties = {{"INFERENCE_PRECISION_HINT", "f32"}};  // not bf16, the default of CPUs that have bf16
+  payload.properties = {{"INFERENCE_PRECISION_HINT", "f32"}};  // CPUs with bf16 would compute in bf16
   return payload;
 }
 
@@ -142,8 +142,8 @@ Payload payload_of(const edgecore_delegate_info &info) {
 struct Driver {
   explicit Driver(const Host &) {}
 
-  // Checks the compatibility string that preprocess.py writes: "openvino-ir 1" for a portable model, which every
-  // release of OpenVINO reads, or "openvino-blob 1 DEVICE BUILD" for a compiled model, which only that build imports.
+  // Checks the compatibility string that lowering.py writes: "openvino-ir 1" for a portable model, which every release
+  // of OpenVINO reads, or "openvino-blob 1 DEVICE BUILD" for a compiled model, which only the build BUILD imports.
   int32_t check_compatibility(std::string_view text) const {
     if (text == "openvino-ir 1") return EDGECORE_COMPATIBLE;
     edgecore::backend::check_format(text, "openvino-blob 1", "edgecore-openvino");
@@ -195,7 +195,7 @@ struct Program {
   }
 
   Driver &driver;
-  const std::string device;  // the load option that replaces the device of the blob; empty: keep it
+  const std::string device;  // the load option that replaces the device of the blob; empty: not set
 };
 
 // The model of one blob, and its compiled models: one for each number of threads.
@@ -228,7 +228,7 @@ struct Delegate {
     Compiled compiled;
   };
 
-  // Returns the compiled model for a number of threads, which all instances with that number share.
+  // Returns the model compiled for `threads` threads. All instances with this number of threads share the model.
   ov_compiled *compiled(uint32_t threads) {
     const std::lock_guard<std::mutex> lock(mutex_);
     Executable &entry = compiled_[threads];
@@ -338,7 +338,7 @@ struct Delegate {
     ov_core *core = shared.get();
     ov_compiled *created = nullptr;
     if (payload.kind == Kind::kPortable) {
-      const Model model = read_model(core);  // not model_, whose shapes output_shapes changes
+      const Model model = read_model(core);  // read a copy, because output_shapes changes the shapes of model_
       const std::vector<ov_property> list = to_ov(properties);
       api().check(api().ov_core_compile_model_props(core, model.get(), payload.device.c_str(), list.size(), list.data(),
                                                     &created),

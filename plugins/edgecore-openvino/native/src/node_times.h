@@ -16,8 +16,8 @@
 
 namespace edgecore::openvino {
 
-// Returns the number of the operation in lowering.py's debug_handle_map for a node's name: 3 for "Convolution_3", -1
-// for a node that OpenVINO has added, such as "input_0_f32_abcd_bf16_acdb_Convolution_3".
+// Returns the number in a node's name, by which lowering.py's debug_handle_map lists the operator: 3 for
+// "Convolution_3", -1 for a node that OpenVINO has added, such as "input_0_f32_abcd_bf16_acdb_Convolution_3".
 int64_t operation_number(std::string_view name);
 
 class NodeTimes {

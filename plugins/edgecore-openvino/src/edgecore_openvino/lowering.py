@@ -111,9 +111,9 @@ def build(
 
 
 def _returned(value: Any, node: Node, parameters: Sequence[Any]) -> Any:
-    """Convert `value` to the dtype of the partition's result `node`, even if it is an input that is returned unchanged.
+    """Convert `value` to the dtype of the partition's result `node`; also convert an input that is returned unchanged.
 
-    The conversion copies the input: OpenVINO 2026.4 on CPU does not write an output that is directly an input.
+    Such a conversion copies the input: OpenVINO 2026.4 on CPU does not write an output that is directly an input.
     """
     dtype = OV_TYPES[node.meta["val"].dtype]
     needs_conversion = value in parameters or value.get_element_type() != dtype
@@ -132,8 +132,8 @@ _DECOMPRESSION = b'<rt_info><attribute name="decompression" version="0" /></rt_i
 def _serialize(model: ov.Model, folder: Path) -> tuple[bytes, bytes]:
     """Write a model into a folder, and return its XML text and its weights.
 
-    Each conversion of a float16 constant is marked. Otherwise OpenVINO would fold it to a float32 constant when it
-    compiles the model. OpenVINO's Python interface cannot set this mark, so it is inserted into the XML text.
+    Each conversion of a float16 constant to float32 is marked. Without a mark, OpenVINO would fold the conversion when
+    it compiles the model. OpenVINO's Python interface cannot set the mark, so it is inserted into the XML text.
     """
     text, weights = folder / "model.xml", folder / "model.bin"
     ov.serialize(model, text, weights)

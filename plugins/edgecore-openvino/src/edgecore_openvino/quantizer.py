@@ -26,7 +26,7 @@ A CPU without VNNI adds two products of uint8 and int8 with saturation to 16 bit
 WEIGHTED = operators("conv1d conv1d.padding conv2d conv2d.padding linear")
 """Operators with a weight whose first dimension is the output channels."""
 TWO_INPUTS = operators("add.Tensor add_.Tensor matmul bmm")
-"""Operators whose two inputs are both quantized, unless one of them is a constant."""
+"""Operators whose two inputs are quantized. If one of the inputs is a constant, neither is quantized."""
 
 
 class OpenvinoQuantizer(Quantizer):  # type: ignore[misc]

@@ -87,7 +87,7 @@ Argument read_argument(const wire::Tensor &table) {
   argument.type = *type;
   if (table.dims() != nullptr) {
     if (table.dims()->size() > kMaxRank) damaged("a tensor has %u dims", table.dims()->size());
-    argument.shape.resize(table.dims()->size());  // copied as bytes: a damaged flatbuffer may misalign the dims
+    argument.shape.resize(table.dims()->size());  // copy bytes, as a damaged flatbuffer may misalign dims
     if (!argument.shape.empty()) {
       std::memcpy(argument.shape.data(), table.dims()->Data(), argument.shape.size() * sizeof(int64_t));
     }

@@ -7,8 +7,8 @@ namespace {
 constexpr uint64_t kIrVersion = 10, kOpset = 21, kMicrosoftOpset = 1;
 constexpr uint64_t kIntAttribute = 2, kStringAttribute = 3;  // INT and STRING of ONNX's AttributeProto.AttributeType
 
-// A protobuf message, written field by field. At most one field contains the context binary. `bytes` copies it only
-// once, because it is large.
+// A protobuf message, written field by field. At most one field contains the context binary. The function `bytes`
+// copies the context binary only once, because it is large.
 class Message {
  public:
   Message &add(uint32_t field, uint64_t number) {

@@ -27,8 +27,8 @@ using edgecore::backend::Options;
 struct Driver {
   explicit Driver(const Host &) {}
 
-  // Checks the compatibility string that preprocess.py writes: "qnn-context 1 SDK SOC". The class Delegate checks the
-  // SDK version.
+  // Checks the compatibility string that lowering.py writes: "qnn-context 1 SDK SOC". The class Delegate checks the SDK
+  // version.
   int32_t check_compatibility(std::string_view text) const {
     return edgecore::backend::check_format(text, "qnn-context 1", "edgecore-qnn");
   }

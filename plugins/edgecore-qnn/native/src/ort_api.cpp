@@ -25,9 +25,9 @@ struct Opened {
 };
 Opened *opened = nullptr;
 
-// Disables ONNX Runtime's telemetry, unless the application has set ORT_DISABLE_TELEMETRY. From 1.29 on, it sends
-// events to Microsoft and stores an identifier of the device. This environment variable is the only way:
-// OrtApi::DisableTelemetryEvents needs an environment, whose creation already sends an event.
+// Disables ONNX Runtime's telemetry, unless the application has set ORT_DISABLE_TELEMETRY. From 1.29 on, ONNX Runtime
+// sends events to Microsoft and stores an identifier of the device. Only this environment variable prevents all events:
+// OrtApi::DisableTelemetryEvents needs an ONNX Runtime environment, and creating one already sends an event.
 void disable_telemetry() { setenv("ORT_DISABLE_TELEMETRY", "1", /*overwrite=*/0); }
 
 OrtApi load(const std::string &path) {

@@ -94,8 +94,9 @@ SessionOptions make_options(const Settings &settings, const Payload &payload) {
   check(api.AddSessionConfigEntry(created, "session.disable_cpu_ep_fallback", "1"));
   if (!settings.profile.empty()) check(api.EnableProfiling(created, settings.profile.c_str()));
 
-  // These options do not change a compiled context, so a process may load contexts for different SoCs. (But when QNN
-  // compiles a float32 model, options of earlier sessions in the process decide whether it computes with float16.)
+  // These options do not change a compiled context, so a process may load contexts for different SoCs. (When QNN
+  // compiles a float32 model, options of earlier sessions in the process decide whether the model computes with
+  // float16.)
   const std::string soc = std::to_string(payload.soc_id);
   std::vector<const char *> keys = {"backend_type", "soc_model"}, values = {"htp", soc.c_str()};
   if (const std::string &mode = settings.performance_mode; !mode.empty()) {

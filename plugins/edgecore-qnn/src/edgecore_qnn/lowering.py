@@ -21,7 +21,7 @@ from edgecore_qnn.partitioner import refused_nodes
 from edgecore_qnn.provider.process import Answer, ask, dump, is_installed, profile, versions
 
 FORMAT = "qnn-context 1"
-"""Start of a blob's compatibility string, which the delegate compares. The SDK's version and the SoC follow."""
+"""First words of a blob's compatibility string; the delegate refuses others. The SDK's version and the SoC follow."""
 
 _LETTERS = 12
 

@@ -37,7 +37,7 @@ class OnnxGraph:
 
     Attributes:
         model: The model, which ONNX's checker has accepted.
-        owners: ONNX node name -> the partition's node for which the ONNX node was added.
+        owners: Maps the name of an ONNX node to the partition's node for which the ONNX node was added.
         inputs: The inputs, in the order of the delegate's arguments.
         outputs: The outputs, in the order of the delegate's results.
     """
@@ -48,7 +48,7 @@ class OnnxGraph:
     outputs: Sequence[Tensor]
 
     def debug_handle_map(self) -> dict[int | str, tuple[int, ...]]:
-        """Return the debug handles of each ONNX node, by its name."""
+        """Map the name of each ONNX node to its debug handles; omit ONNX nodes without handles."""
         return {name: handles for name, node in self.owners.items() if (handles := debug_handles(node))}
 
     def blob_graph(self) -> BlobGraph:

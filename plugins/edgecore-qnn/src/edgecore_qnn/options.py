@@ -21,7 +21,7 @@ PERFORMANCE_MODES = (
     "default", "burst", "balanced", "high_performance", "sustained_high_performance", "power_saver", "low_power_saver",
     "high_power_saver", "low_balanced",
 )  # fmt: skip
-"""The performance modes of ONNX Runtime's QNN provider."""
+"""The allowed performance modes: all modes of ONNX Runtime's QNN provider except `extreme_power_saver`."""
 
 _PARTITIONING = {"operators", "min_operators", "skip_node_id_set", "skip_node_op_set"}
 
@@ -102,7 +102,7 @@ class QnnOptions(BaseModel):
 
     @property
     def soc(self) -> Soc:
-        """The SoC."""
+        """The description of the SoC that the option `soc_model` names."""
         return SOCS[self.soc_model]
 
     def provider_options(self) -> dict[str, str]:

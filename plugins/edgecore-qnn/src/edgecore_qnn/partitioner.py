@@ -1,8 +1,9 @@
 """The partitioner: it rejects nodes by the operator table first, and then asks the provider about the other nodes.
 
 The provider is asked about these nodes as one graph. If it compiles the graph, all nodes are supported, and
-`preprocess` finds the result in the cache. Otherwise the provider lists the nodes that it refuses. It may refuse
-further nodes once these are removed, so it is asked again until it accepts the rest.
+`preprocess` finds the result in the cache. If not, the provider lists the nodes that it refuses. It may refuse further
+nodes once the listed nodes are removed, so it is asked again until it accepts the remaining nodes, at most `_ROUNDS`
+times.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from edgecore_qnn.provider.process import ask, is_installed
 BACKEND_ID = "QnnBackend"
 _ROUNDS = 8
 _ORT_SUFFIX = "_token_"
-"""Suffix of ONNX Runtime for the name of a node that it moves to another layout."""
+"""Suffix that ONNX Runtime appends to the name of a node that it converts to another layout."""
 
 Reason = Callable[[Node], "str | None"]
 

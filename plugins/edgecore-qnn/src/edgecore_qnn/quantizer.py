@@ -50,7 +50,7 @@ ONE_INPUT = with_roles(Role.CLAMP, Role.ACTIVATION, Role.SCALAR) | operators(
     adaptive_avg_pool2d upsample_bilinear2d.vec
     """
 )
-"""Operators that observe their result and their first tensor that is not constant."""
+"""Operators whose result and first tensor that is not constant are quantized."""
 
 FIXED = with_roles(Role.FIXED)
 """Operators with a known output range."""
@@ -62,7 +62,7 @@ MOVES = (
     )
     | operators("max_pool2d upsample_nearest2d.vec flip pixel_shuffle")
 ) - operators("max min mT swapaxes movedim.int movedim.intlist detach_ narrow tile")
-"""Operators whose result shares the quantization parameters of its inputs, if these are quantized."""
+"""Operators whose inputs and result share quantization parameters."""
 
 SPLITS = with_roles(Role.SPLIT) - operators("tensor_split.sections tensor_split.indices")
 """Operators that return a list of results, which all share the quantization parameters of the input."""
@@ -75,7 +75,7 @@ _STEP_OF_BLOCKS = 8
 
 
 class QuantDtype(Enum):
-    """Bits of activations (`a`) and weights (`w`); `block`: a linear layer has a scale per block of input features."""
+    """Bits of activations (`a`) and weights (`w`). `block`: linear layers have a scale per block of input features."""
 
     use_8a8w = "8a8w"
     use_16a8w = "16a8w"
@@ -198,7 +198,7 @@ class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
         """Set block sizes of linear layers with `use_16a4w_block`; the default is 32 features.
 
         Args:
-            block_size_map: Node name -> `(1, size)`, where `size` is a multiple of 8.
+            block_size_map: Maps the name of a node to `(1, size)`, where `size` is a multiple of 8.
 
         Raises:
             ValueError: The provider does not support the block size. `annotate` raises it for a node that is not a

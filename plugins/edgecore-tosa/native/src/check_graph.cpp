@@ -194,7 +194,7 @@ bool operands_fit(const ::tosa::TosaOperator &op, const std::vector<const ::tosa
     case ::tosa::Op_CONV3D:
     case ::tosa::Op_DEPTHWISE_CONV2D:
     case ::tosa::Op_TRANSPOSE_CONV2D:
-      return same_dtypes(in[3], in[0]) && same_dtypes(in[4], in[1]);  // zero points
+      return same_dtypes(in[3], in[0]) && same_dtypes(in[4], in[1]);  // inputs 3, 4: zero points
     case ::tosa::Op_TABLE:
       return same_shapes(in[0], out);
     case ::tosa::Op_REDUCE_ALL:

@@ -1,4 +1,4 @@
-// Checks a TOSA graph before Arm's libraries read it, which rely on the checked properties.
+// Checks a TOSA graph before Arm's libraries read it, because they rely on the checked properties.
 #ifndef EDGECORE_TOSA_CHECK_GRAPH_H_
 #define EDGECORE_TOSA_CHECK_GRAPH_H_
 
@@ -14,7 +14,7 @@ namespace edgecore::tosa {
 // Returns the number of elements of a tensor. Throws Failure if a dim is not positive, or if the tensor is too large.
 size_t element_count(const std::string &name, const std::vector<int32_t> &shape);
 
-// Throws Failure if the flatbuffer is damaged, if a part is missing that Arm's libraries expect, or if the graph's
+// Throws Failure if the flatbuffer is damaged, if a field is missing that Arm's libraries expect, or if the graph's
 // version or a feature of the graph is not supported.
 void check_graph(const uint8_t *bytes, size_t size);
 

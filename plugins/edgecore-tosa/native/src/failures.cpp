@@ -50,8 +50,8 @@ std::string Supervisor::problem() const {
     start = text_.find_first_not_of(' ', start + kMissing.size());
     return "the reference model has no operator " + text_.substr(start, text_.find("SubgraphTraverser", start) - start);
   }
-  // It prints for a failed check: "ERROR_IF() fails AT file:line function(): (condition)", then a line that
-  // explains it.
+  // The reference model prints for a failed check: "ERROR_IF() fails AT file:line function(): (condition)", then a line
+  // that explains the condition.
   std::istringstream lines(text_);
   std::string last = "the reference model gives no reason";
   for (std::string line; std::getline(lines, line);) {
@@ -64,7 +64,7 @@ std::string Supervisor::problem() const {
     return "a check of the reference model fails: " +
            line.substr(condition == line.npos ? 0 : condition + kFunction.size());
   }
-  // It prints for any other error: "SubgraphTraverser::validateGraph(): message".
+  // The reference model prints for any other error: "SubgraphTraverser::validateGraph(): message".
   const size_t function = last.find(kFunction);
   return function < last.find(' ') ? last.substr(function + kFunction.size()) : last;
 }
@@ -128,11 +128,12 @@ int __wrap_printf(const char *format, ...) {
 
 int __wrap_fputs(const char *, FILE *) { return 0; }
 
-// Leave abort by a jump instead of an exception: compilers assume that abort does not throw, so its callers cannot be
-// unwound.
+// Leave abort by a jump (longjmp), because an exception could not unwind the callers: compilers assume that abort does
+// not throw.
 [[noreturn]] void __wrap_abort() { Hooks::jump(); }
 
-// std::__glibcxx_assert_fail: a failed index check in the C++ library, which is enabled in Arm's libraries.
+// Replaces std::__glibcxx_assert_fail, which the C++ library calls if an index is out of bounds: Arm's libraries are
+// compiled with these checks.
 [[noreturn]] void __wrap__ZSt21__glibcxx_assert_failPKciS0_S0_(const char *, int, const char *, const char *condition) {
   Hooks::print(edgecore::tosa::kError);
   Hooks::print("a check of the reference model fails: ");

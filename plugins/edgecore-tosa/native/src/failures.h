@@ -1,9 +1,9 @@
 // Converts failures of the reference model to exceptions.
 //
 // Arm's libraries report a problem as text on stderr or stdout. After some problems they continue with undefined
-// values; after others they start gdb, or end the process. Here their text is collected in a string, and each problem
-// ends the call. For this purpose, failures.cpp replaces functions that these libraries call; CMakeLists.txt lists the
-// replaced functions.
+// values; after others they start gdb, or end the process. A Supervisor collects the text in a string instead, and ends
+// the call at the first problem. For this purpose, failures.cpp replaces functions that the libraries call;
+// CMakeLists.txt lists the replaced functions.
 #ifndef EDGECORE_TOSA_FAILURES_H_
 #define EDGECORE_TOSA_FAILURES_H_
 

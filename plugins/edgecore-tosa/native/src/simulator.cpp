@@ -73,7 +73,8 @@ void configure() {
   static_cast<void>(done);
 }
 
-// set_input copies a value to the reference model, get_output copies one from it. Both return false if it refuses.
+// set_input copies a value to the reference model, get_output copies a value from it. Both return false if the model
+// refuses the value.
 bool set_input(TosaReference::IModelRunner &runner, const Value &value, const void *from) {
   int status = 1;
   with_types(value.dtype, [&](auto stored, auto taken) {

@@ -116,7 +116,10 @@ class TosaCompiler(ABC, Generic[T]):
         return RECIPES
 
     def _artifact_folder(self, options: T, tosa: bytes) -> Path | None:
-        """Create a folder for a delegate's intermediate files, named by its TOSA graph's hash; None to keep none."""
+        """Create and return the folder for a delegate's intermediate files; None if the options keep no files.
+
+        The folder's name is `NAME-HASH`: the name of the backend and a hash of the TOSA graph.
+        """
         parent = options.dump_intermediate_artifacts_to
         if parent is None:
             return None

@@ -53,16 +53,18 @@ from edgecore_tosa.schema import DType
 aten = torch.ops.aten
 
 PRODUCTS = with_roles(Role.PRODUCT)
-"""Products of matrices. A product with a positive number that follows is part of the conversion of their sums."""
+"""Products of matrices. If a product with a positive number follows, the RESCALE of the matrix product's sums includes
+this factor.
+"""
 
 QUOTIENTS = operators("div.Tensor div_.Tensor")
 TWO_INPUTS = with_roles(Role.BINARY, Role.PRODUCT) - QUOTIENTS
 HARDSIGMOIDS = operators("hardsigmoid hardsigmoid_")
 ONE_INPUT = with_roles(Role.ACTIVATION, Role.UNARY, Role.SCALAR) | QUOTIENTS | HARDSIGMOIDS
-"""Operators that observe their result and their first tensor that is not constant."""
+"""Operators whose result and first tensor that is not constant are quantized."""
 
 SELECTIONS = with_roles(Role.SELECTION)
-"""Operators that select among values with different ranges; constants among these need no observer."""
+"""Operators that select among values with different ranges; constants among the values need no observer."""
 
 COMPARISONS = with_roles(Role.COMPARISON)
 """Operators with quantized inputs and a boolean result."""
@@ -74,7 +76,7 @@ MOVES = with_roles(
     *(Role.CLAMP, Role.AVERAGE, Role.EXTREME, Role.MAX_POOL, Role.RESAMPLE, Role.VIEW, Role.VIEW_VARIANT),
     *(Role.IDENTITY, Role.COPY, Role.PART, Role.REPEAT, Role.REORDER, Role.PAD, Role.JOIN, Role.GATHER),
 ) - operators("max_pool3d avg_pool1d adaptive_avg_pool1d adaptive_avg_pool3d")
-"""Operators whose result shares the quantization parameters of its inputs, if these are quantized.
+"""Operators whose inputs and result share quantization parameters.
 
 They include means, because an NPU computes a mean of integers in one operation if the scale does not change.
 """
@@ -211,7 +213,7 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
     def quantize_with_submodules(
         self, model: GraphModule, calibration_samples: Sequence[tuple[Any, ...]], is_qat: bool = False
     ) -> GraphModule:
-        """Quantize a model and the branches of its `torch.cond`, and return it.
+        """Quantize a model and the branches of its `torch.cond`, and return the model.
 
         Args:
             model: The module of an exported program.

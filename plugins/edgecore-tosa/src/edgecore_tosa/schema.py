@@ -311,7 +311,9 @@ _BASES: dict[Op, type] = {
     Op.CONCAT: _Axis,
     Op.REVERSE: _Axis,
 }
-"""The fields of attributes without a named class. Attributes of operators in neither table have no fields."""
+"""The fields of the attributes that have no class of their own. Operators that are neither in this table nor in
+`ATTRIBUTES` have attributes without fields.
+"""
 
 ATTRIBUTES: dict[Op, Any] = {
     Op.ARGMAX: ArgMax,
@@ -332,7 +334,7 @@ ATTRIBUTES: dict[Op, Any] = {
     Op.COND_IF: CondIf,
     Op.WHILE_LOOP: WhileLoop,
 }
-"""The attribute class of each operator; `edgecore.sdk.flat` needs a different class for each."""
+"""The attribute class of each operator; `edgecore.sdk.flat` needs a different class for each operator."""
 
 for _op in Op:
     if _op not in ATTRIBUTES:
@@ -403,7 +405,7 @@ class TosaRegion:
 
 @dataclass(slots=True)
 class TosaGraph:
-    """The root."""
+    """The root table of the file."""
 
     version: Version | None = table(0, Version)
     regions: list[TosaRegion] = tables(1, TosaRegion)

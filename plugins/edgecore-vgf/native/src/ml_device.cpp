@@ -47,8 +47,8 @@ VkPhysicalDevice find_ml_device(const Vulkan &vulkan, const std::string &choice)
 }
 
 // Adds a folder of layer manifests to the environment variable in which the Vulkan loader searches for layers. Does
-// nothing if the Python package has set the variable before loading this library. Otherwise sets the variable once and
-// never restores it, because no other thread may read the environment meanwhile.
+// nothing if the Python package has set the variable before loading this library. Otherwise changes the
+// variable once and never changes it back, because a change is unsafe while another thread reads the environment.
 void add_layer_path(const std::string &folder) {
   const char *name = std::getenv(kLayerPath) == nullptr ? kMoreLayerPaths : kLayerPath;
   const char *value = std::getenv(name);

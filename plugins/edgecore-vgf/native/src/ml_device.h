@@ -1,5 +1,5 @@
-// A Vulkan device with the machine learning extensions VK_ARM_tensors and VK_ARM_data_graph. Its driver or Arm's
-// emulation layer implements them. Thread-safe.
+// A Vulkan device with the machine learning extensions VK_ARM_tensors and VK_ARM_data_graph, which the device's driver
+// or Arm's emulation layer implements. Thread-safe.
 #ifndef EDGECORE_VGF_ML_DEVICE_H_
 #define EDGECORE_VGF_ML_DEVICE_H_
 

@@ -41,8 +41,8 @@ struct Vgf {
   uint32_t descriptor_sets = 0;
 };
 
-// Reads a blob, and checks its offsets and numbers. It does not check the SPIR-V; the driver does. Throws a Failure if
-// the blob is damaged, or has features that this delegate does not support.
+// Reads a blob, and checks its offsets and numbers, but not the SPIR-V code, which the Vulkan driver checks. Throws a
+// Failure if the blob is damaged, or has features that this delegate does not support.
 Vgf read_vgf(edgecore_bytes blob);
 
 }  // namespace edgecore::vgf

@@ -17,7 +17,7 @@ from edgecore_vgf.options import VgfOptions
 from edgecore_vgf.vgf import TensorInfo, Vgf, read_vgf
 
 COMPATIBILITY = "vgf 1"
-"""Compatibility string, which the delegate compares."""
+"""The compatibility string, which the `.pte` stores beside the blob. The delegate refuses other formats than this."""
 
 
 @dataclass(frozen=True)

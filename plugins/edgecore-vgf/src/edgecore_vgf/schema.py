@@ -11,7 +11,7 @@ from enum import IntEnum
 from edgecore.sdk.flat import scalar, string, strings, table, tables, union, vector
 
 NO_INDEX = 2**32 - 1
-"""Index of a descriptor set that is numbered by its position."""
+"""Value of `DescriptorSet.index` if the set's number is its position in the list."""
 
 
 class Kind(IntEnum):
@@ -103,7 +103,7 @@ class Slot:
 
 @dataclass
 class DescriptorSet:
-    """The bindings of a Vulkan descriptor set; if `index` is NO_INDEX, the position in the list counts."""
+    """The bindings of a Vulkan descriptor set; if `index` is NO_INDEX, the set's number is its position in the list."""
 
     slots: list[Slot] = tables(0, Slot)
     index: int = scalar(1, "u32", NO_INDEX)

@@ -41,7 +41,7 @@ FORMATS = {
     111: ("int64", 8),
     1000460000: ("bool", 1),
 }
-"""VkFormat -> dtype and bytes per element."""
+"""Maps a VkFormat to (dtype, bytes per element)."""
 
 _HEADER_BYTES = 128
 _ALIGNMENT = 8

@@ -1,4 +1,5 @@
-/* Arm: what the operating system says, because the registers with the features are not for programs. */
+/* Arm: asks the operating system for the processor's features, because programs may not read the registers that have
+ * them. */
 #include "processor.h"
 
 #if defined(__aarch64__) || defined(__arm__) || defined(_M_ARM64)
@@ -27,7 +28,8 @@ static void describe_features(struct edgecore_processor *p) {
   p->arm_sme2 = has(second, 37);
 }
 
-/* The kernel lets programs read the register of the core that they run on if it says so. */
+/* Reads MIDR_EL1, the main id register, of the core on which this thread runs. Bit 11 (CPUID) of HWCAP says that the
+ * kernel allows this. */
 static bool read_own_midr(uint32_t *midr) {
   if (!has(getauxval(AT_HWCAP), 11)) return false;
   uint64_t value;
@@ -46,10 +48,9 @@ static void describe_features(struct edgecore_processor *p) {
   p->arm_vfpv2 = has(first, 6);
   p->arm_vfpv3 = has(first, 13);
   p->arm_neon = has(first, 12);
-  /* VFPv4 has conversions of half precision and fused multiply-adds; all processors with it and NEON have both there.
-   */
+  /* VFPv4 has half-precision conversions and fused multiply-adds; with VFPv4, NEON has both, too. */
   p->arm_neon_fma = p->arm_neon_fp16 = p->arm_neon && has(first, 16);
-  p->arm_neon_v8 = p->arm_neon && (version >= 8 || has(second, 4)); /* CRC32 came with version 8 */
+  p->arm_neon_v8 = p->arm_neon && (version >= 8 || has(second, 4)); /* bit 4: CRC32, new in Armv8 */
   p->arm_fp16_arith = has(first, 22);
   p->arm_neon_fp16_arith = has(first, 22) && has(first, 23);
   p->arm_neon_dot = has(first, 24);
@@ -67,7 +68,7 @@ void edgecore_describe_arm(struct edgecore_processor *p) {
   describe_features(p);
   const int core = edgecore_fastest_core("");
   uint32_t midr;
-  /* An emulator shows the files of the machine that it runs on, but has its own register. */
+  /* Read the register if the files have no MIDR: under an emulator they describe the host, which may be an x86. */
   if (edgecore_read_midr("", core, &midr) || read_own_midr(&midr)) p->uarch = edgecore_arm_uarch(midr);
   edgecore_read_caches("", core, p);
 }
@@ -106,7 +107,7 @@ void edgecore_describe_arm(struct edgecore_processor *p) {
 void edgecore_describe_arm(struct edgecore_processor *p) {
   p->arm_v6 = p->arm_vfpv2 = p->arm_vfpv3 = true;
   p->arm_neon = p->arm_neon_fp16 = p->arm_neon_fma = p->arm_neon_v8 = true;
-  /* Windows has no number for half precision, which every processor with dot products has. */
+  /* Windows cannot be asked for half precision, but every processor with dot products has half precision, too. */
   p->arm_neon_dot = IsProcessorFeaturePresent(PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE) != 0;
   p->arm_fp16_arith = p->arm_neon_fp16_arith = p->arm_neon_dot;
 }

@@ -1,4 +1,4 @@
-/* Arm: microarchitectures by implementer and part number, as the technical reference manuals have them. */
+/* Arm: maps implementer and part number, as the technical reference manuals list them, to a microarchitecture. */
 #include <stddef.h>
 
 #include "processor.h"
@@ -40,7 +40,7 @@ static const struct {
     {kQualcomm, 0x201, cpuinfo_uarch_kryo},
     {kQualcomm, 0x205, cpuinfo_uarch_kryo},
     {kQualcomm, 0x211, cpuinfo_uarch_kryo},
-    /* From here on Qualcomm's cores are Arm's under other numbers (Kryo 2xx to 4xx). */
+    /* The next cores (Kryo 2xx to 4xx) are Arm's designs, but have Qualcomm's part numbers. */
     {kQualcomm, 0x800, cpuinfo_uarch_cortex_a73},
     {kQualcomm, 0x801, cpuinfo_uarch_cortex_a53},
     {kQualcomm, 0x802, cpuinfo_uarch_cortex_a75},

@@ -1,4 +1,4 @@
-/* Linux: what the kernel says about its processors in files. */
+/* Linux: reads the files in which the kernel describes the processors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,8 @@ int edgecore_fastest_core(const char *root) {
   return fastest;
 }
 
-/* Arm's /proc/cpuinfo has a paragraph for each core that is running, such as "processor : 0", "CPU part : 0xd03". */
+/* Builds the value of a core's MIDR_EL1 from /proc/cpuinfo. On Arm, this file has a paragraph for each running core,
+ * with lines such as "processor : 0" and "CPU part : 0xd03". */
 static bool read_proc(const char *root, int core, uint32_t *midr) {
   static const struct {
     const char *key;
@@ -44,7 +45,7 @@ static bool read_proc(const char *root, int core, uint32_t *midr) {
   if (file == NULL) return false;
   unsigned found = 0;
   long current = 0;
-  *midr = 0xFu << 16; /* the architecture is described by other registers */
+  *midr = 0xFu << 16; /* architecture field: 0xF means "described by other registers" */
   while (fgets(line, sizeof line, file) != NULL) {
     const char *colon = strchr(line, ':');
     if (colon == NULL) continue;

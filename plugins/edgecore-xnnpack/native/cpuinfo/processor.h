@@ -1,4 +1,4 @@
-/* The facts that the files of this folder find out about the processor. */
+/* The description of the processor that the files of this folder fill in. */
 #ifndef EDGECORE_XNNPACK_CPUINFO_PROCESSOR_H_
 #define EDGECORE_XNNPACK_CPUINFO_PROCESSOR_H_
 
@@ -16,19 +16,20 @@ struct edgecore_processor {
   struct cpuinfo_cache l1d, l2; /* size 0: unknown */
 };
 
-/* Fill the fields that they can; others keep their value. x86.c has the first, arm.c the second. */
+/* Set the fields of `processor` that the functions can determine, and leave other fields as they are (x86.c, arm.c). */
 void edgecore_describe_x86(struct edgecore_processor *processor);
 void edgecore_describe_arm(struct edgecore_processor *processor);
 
-/* Returns the microarchitecture of a value of Arm's main id register (MIDR_EL1). */
+/* Maps a value of Arm's main id register (MIDR_EL1) to a microarchitecture. */
 enum cpuinfo_uarch edgecore_arm_uarch(uint32_t midr);
 
-/* Return the microarchitecture of AMD's (or Hygon's), and of Intel's, display family and model. */
+/* Map the display family and model from CPUID to a microarchitecture; the first function knows AMD's and Hygon's
+ * processors, the second Intel's. */
 enum cpuinfo_uarch edgecore_amd_uarch(uint32_t family, uint32_t model);
 enum cpuinfo_uarch edgecore_intel_uarch(uint32_t family, uint32_t model);
 
-/* Linux: read what the kernel says below the folder `root` ("" on a device, another in tests). */
-int edgecore_fastest_core(const char *root);                         /* the first of those with the largest capacity */
+/* For Linux: these functions read files of the kernel in <root>/sys and <root>/proc. `root` is "" except in tests. */
+int edgecore_fastest_core(const char *root);                         /* the first core with the largest capacity */
 bool edgecore_read_midr(const char *root, int core, uint32_t *midr); /* from sysfs, else from /proc/cpuinfo */
 void edgecore_read_caches(const char *root, int core, struct edgecore_processor *processor);
 

@@ -1,4 +1,4 @@
-/* x86: the instruction CPUID, and XGETBV for the registers that the operating system saves. */
+/* x86: reads features by the instruction CPUID, and by XGETBV which registers the operating system saves. */
 #include "processor.h"
 
 enum cpuinfo_uarch edgecore_amd_uarch(uint32_t family, uint32_t model) {
@@ -7,7 +7,7 @@ enum cpuinfo_uarch edgecore_amd_uarch(uint32_t family, uint32_t model) {
       return model < 0x30 ? cpuinfo_uarch_zen : cpuinfo_uarch_zen2;
     case 0x18: /* Hygon */
       return cpuinfo_uarch_dhyana;
-    case 0x19: /* Zen 4 has 10 to 1f (servers), 60 to 7f (clients) and a0 to af (dense servers) */
+    case 0x19: /* models of Zen 4: 0x10 to 0x1f (servers), 0x60 to 0x7f (clients), 0xa0 to 0xaf (dense servers) */
       return (model >> 4) == 0x1 || (model >> 4) == 0x6 || (model >> 4) == 0x7 || (model >> 4) == 0xa
                  ? cpuinfo_uarch_zen4
                  : cpuinfo_uarch_zen3;
@@ -36,7 +36,7 @@ struct registers {
   uint32_t eax, ebx, ecx, edx;
 };
 
-/* All registers are 0 for a leaf that the processor lacks. */
+/* Runs the instruction CPUID. Returns zeros for a leaf that the processor lacks. */
 static struct registers cpuid(uint32_t leaf, uint32_t subleaf) {
   struct registers r = {0, 0, 0, 0};
 #ifdef _MSC_VER
@@ -67,8 +67,8 @@ static bool has(uint32_t word, int bit) { return (word >> bit & 1) != 0; }
 static void describe_features(struct edgecore_processor *p) {
   const struct registers basic = cpuid(1, 0), more = cpuid(7, 0), latest = cpuid(7, 1);
   const uint64_t saved = has(basic.ecx, 27) ? saved_registers() : 0;
-  const bool ymm = (saved & 0x6) == 0x6;   /* XMM and YMM */
-  const bool zmm = (saved & 0xE6) == 0xE6; /* and masks, ZMM */
+  const bool ymm = (saved & 0x6) == 0x6;   /* the system saves XMM and YMM */
+  const bool zmm = (saved & 0xE6) == 0xE6; /* the system also saves masks and ZMM */
   const bool tiles = (saved & 0x60000) == 0x60000;
   p->x86_sse2 = has(basic.edx, 26);
   p->x86_ssse3 = has(basic.ecx, 9);
@@ -97,7 +97,7 @@ static void describe_caches(struct edgecore_processor *p, uint32_t leaf) {
     if (type == 0) return;
     const uint32_t line = (r.ebx & 0xFFF) + 1, partitions = (r.ebx >> 12 & 0x3FF) + 1, ways = (r.ebx >> 22) + 1;
     const struct cpuinfo_cache cache = {line * partitions * ways * (r.ecx + 1), ways};
-    if (type == 2) continue; /* of instructions */
+    if (type == 2) continue; /* skip instruction caches */
     if (level == 1) p->l1d = cache;
     if (level == 2) p->l2 = cache;
   }

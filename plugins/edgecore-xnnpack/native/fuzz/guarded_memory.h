@@ -9,8 +9,8 @@
 
 namespace edgecore::xnnpack {
 
-// Equally large pieces of memory (slots) for arguments, each in front of a page that cannot be accessed. XNNPACK's
-// kernels are compiled without sanitizers, so only such a page reveals an access past the end of an argument.
+// Buffers of equal size (slots) for arguments. A page that cannot be accessed (guard page) follows each slot: XNNPACK's
+// kernels are compiled without sanitizers, so only a guard page reveals an access past the end of an argument.
 class GuardedMemory {
  public:
   GuardedMemory(size_t slots, size_t bytes) : stride_((bytes + kPage - 1) / kPage * kPage + kPage) {
@@ -23,7 +23,7 @@ class GuardedMemory {
   }
 
   // Returns `bytes` bytes of a slot, aligned to 16 and filled with small numbers. Between the end of these bytes and
-  // the inaccessible page lie fewer than `padding` + 16 bytes.
+  // the guard page lie fewer than `padding` + 16 bytes.
   uint8_t *take(size_t slot, uint64_t bytes, uint64_t padding) {
     const uint64_t whole = (bytes + padding + 15) / 16 * 16;
     if (whole > stride_ - kPage) std::abort();

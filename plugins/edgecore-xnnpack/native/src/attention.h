@@ -20,7 +20,7 @@ struct AttentionHead {
   const float *key = nullptr;              // [keys, width]
   const float *value = nullptr;            // [keys, value_width]
   const float *mask[kAttentionRows] = {};  // for each row, numbers to add to its scaled scores; null: none
-  uint64_t mask_step = 1;                  // stride between adjacent keys in a mask row; 0: all share a number
+  uint64_t mask_step = 1;                  // stride between adjacent keys in a mask row; 0: all keys share a number
   float *output = nullptr;                 // [rows, value_width]
 };
 

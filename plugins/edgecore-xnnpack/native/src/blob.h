@@ -10,7 +10,7 @@ namespace edgecore::xnnpack {
 
 // The two places where the constants of a blob can be.
 struct Sources {
-  const backend::Host &host;  // named data
+  const backend::Host &host;  // gives access to named data
   edgecore_bytes section;     // the constants that are in the blob itself
 };
 

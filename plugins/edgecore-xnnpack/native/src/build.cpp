@@ -248,8 +248,8 @@ void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t thr
   const std::unique_lock<std::mutex> lock = lock_workspace(runtime->workspace);
   const xnn_weights_cache_t weights = runtime->weight_cache ? runtime->weights.provider() : nullptr;
   const ForcedTile forced(runtime->tile);
-  // Use xnn_create_runtime_v3 without a shared workspace: xnn_create_runtime_v4 would leak its own if a later step
-  // fails.
+  // Call xnn_create_runtime_v3 if there is no shared workspace: xnn_create_runtime_v4 would leak a workspace that it
+  // creates itself if one of its later steps fails.
   status = runtime->workspace == nullptr
                ? xnn_create_runtime_v3(subgraph.get(), weights, threadpool, flags, &runtime->handle)
                : xnn_create_runtime_v4(subgraph.get(), weights, runtime->workspace->handle(), threadpool, flags,

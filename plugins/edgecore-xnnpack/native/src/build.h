@@ -20,10 +20,10 @@ const char *status_name(xnn_status status);
 // the index of the value with the external id graph.externals.size() + i.
 using Exposed = std::vector<uint32_t>;
 
-// A part of a run: XNNPACK's nodes [first, last), then one node that the delegate computes itself.
+// A step of a run: XNNPACK's nodes [first, last), then one node that the delegate computes itself.
 struct Step {
   size_t first, last;  // range of XNNPACK's nodes; `last` is SIZE_MAX if none of the delegate's nodes follows
-  const Node *own;     // the node that the delegate computes after this range; null in the last part of a run
+  const Node *own;     // the node that the delegate computes after this range; null in the last step of a run
 };
 
 struct Runtime {
@@ -60,7 +60,7 @@ xnn_status define_value(xnn_subgraph_t subgraph, const Value &value, uint32_t ex
 void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t threadpool, uint32_t flags,
                    Runtime *runtime);
 
-// Returns true if the linked XNNPACK can run a range of a graph's nodes. Otherwise the delegate cannot compute nodes
+// Returns true if the linked XNNPACK can run a range of a graph's nodes. The delegate needs this to compute nodes
 // itself between XNNPACK's nodes.
 bool runs_parts();
 

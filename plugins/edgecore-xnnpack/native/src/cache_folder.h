@@ -39,7 +39,7 @@ class CacheFolder {
   const Secret &secret() const { return secret_; }
 
   // Maps the file of the packed weights with the hash `identity` into memory. Returns null if it is missing, damaged,
-  // of another format or owned by another user. Thread-safe.
+  // of another format, owned by another user than root and the current one, or writable by others. Thread-safe.
   std::unique_ptr<Packing> load(const Identity &identity, const HashKey &key, FileKind kind) const;
 
   // Writes packed weights to their file. On failure, returns false and sets `problem` to an error message. Thread-safe.

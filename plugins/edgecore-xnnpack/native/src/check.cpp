@@ -170,7 +170,8 @@ void link_states(Graph *graph) {
 }
 
 // Marks fp16 filters and biases of convolutions for conversion to fp32, because XNNPACK's fp16 convolutions support
-// only fp32 filters (as of 2024-11). XNNPACK rounds them back to fp16 when it packs, so the numbers do not change.
+// only fp32 filters (as of 2024-11). XNNPACK rounds both back to fp16 when it packs them, so their numbers do not
+// change.
 void widen_filters(Graph *graph) {
   std::unordered_map<uint32_t, uint32_t> wide;
   for (Node &node : graph->nodes) {
@@ -220,8 +221,8 @@ uint64_t table_bytes(const Node &node, const Shape &output) {
 }
 
 // Returns an upper bound in bytes of the operand that XNNPACK packs, at load or in each run; 0 if it packs none.
-// XNNPACK packs a transposed convolution once for each remainder of the output position modulo the stride: each time a
-// part of the filter, and all biases.
+// XNNPACK packs a transposed convolution once for each remainder of the output position modulo the stride; each time it
+// packs a part of the filter, and all biases.
 uint64_t packed_bytes(const Graph &graph, const Node &node, const Shape *shapes) {
   if (is_own(node) || node.input_count < 2 || node.in[1] == kNone) return 0;
   const Shape &filter = shapes[node.in[1]];

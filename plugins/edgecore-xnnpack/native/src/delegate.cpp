@@ -267,7 +267,8 @@ class Instance {
     return true;
   }
 
-  // Returns a shape for each value of the graph: of inputs from this call's arguments, of other values from the blob.
+  // Returns a shape for each value of the graph. This call's arguments give the shapes of inputs, and the blob gives
+  // the shapes of other values.
   std::vector<Shape> input_shapes(const Arguments &args) const {
     std::vector<Shape> shapes(graph_.values.size());
     for (size_t i = 0; i < graph_.values.size(); ++i) {

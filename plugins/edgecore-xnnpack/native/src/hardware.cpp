@@ -47,9 +47,9 @@ enum : uint64_t {
   kAvx512Fp16 = 1u << 17,
 };
 
-// The names of processor features and their flags. `implies` has the other flags of every processor with `flag`. They
-// are instruction sets that XNNPACK's kernels for `flag` also use, and flags that hardware-config.c derives from
-// `flag`. A row must follow the rows that it implies, because with_implied walks the table once, from its end.
+// The names of processor features and their flags. `implies` has the other flags of every processor with `flag`: those
+// of instruction sets that XNNPACK's kernels for `flag` also use, and those that hardware-config.c derives from `flag`.
+// An entry must follow the entries that it implies, because with_implied walks the table once, from the last entry on.
 constexpr struct {
   const char *name;
   uint64_t flag;

@@ -95,8 +95,8 @@ inline const Value &output_value(const Graph &graph, const Node &node, uint32_t 
   return graph.values[node.out[i]];
 }
 
-// The checks below are shared by several kinds of nodes. Each throws backend::Failure if its condition is violated.
-// This one checks that all inputs and the output have the same type.
+// The functions check_* below are shared by several kinds of nodes; each throws backend::Failure if its condition is
+// violated. check_same_type checks that all inputs and the output have the same type.
 void check_same_type(const Graph &graph, const Node &node);
 // Checks that a node's 8-bit inputs and outputs have the same scale and zero point.
 void check_same_quantization(const Graph &graph, const Node &node);
@@ -110,7 +110,7 @@ void check_copy(const Graph &graph, const Node &node);
 // Checks that the filter (input 1) of an integer kernel has a zero point that XNNPACK supports, and that input scale *
 // filter scale / output scale is in XNNPACK's range for each of the `channels`.
 void check_filter_scales(const Graph &graph, const Node &node, uint64_t channels);
-// Checks that a dynamically quantized input has one scale and zero point per slice of its last `dims` dims.
+// Checks that the elements along the last `dims` dims of a dynamically quantized input share a scale and zero point.
 void check_row_parameters(const Graph &graph, const Node &node, uint32_t dims);
 // Infers the shape of an output that has the shape of input 0.
 void infer_same(const Graph &graph, const Node &node, Shape *shapes);

@@ -14,8 +14,7 @@ using backend::fail;
 
 namespace {
 
-// --- CacheUpdate writes rows into a state; its inputs: state, rows, positions
-// -------------------------------------------
+// --- CacheUpdate writes rows into a state. Its inputs are the state, the rows and the positions. ---
 
 void read_update(const void *table, Node *node) {
   const auto *t = static_cast<const wire::CacheUpdate *>(table);
@@ -83,8 +82,7 @@ void run_update(const Graph &graph, const Node &node, const Shape *shapes, void 
   }
 }
 
-// --- ScaledDotProductAttention; its inputs: query, key, value, scale, mask
-// ----------------------------------------------
+// --- ScaledDotProductAttention reads a query, a key, a value, a scale and a mask. ---
 
 void read_attention(const void *table, Node *node) {
   const auto *t = static_cast<const wire::ScaledDotProductAttention *>(table);
@@ -146,7 +144,7 @@ void run_attention(const Graph &, const Node &node, const Shape *shapes, void *c
   head.width = query.back(0);
   head.value_width = shapes[node.in[2]].back(0);
   head.scale = *static_cast<const float *>(data[node.in[3]]);
-  // Treat the query rows of all heads that share a key head as one list of rows: they are consecutive in memory.
+  // Treat the query rows of all heads that share a key head as one list of rows, which are consecutive in memory.
   const uint64_t tokens = query.back(1), group = query.back(2) / key.back(2), rows = group * tokens;
   uint64_t heads = key.back(2);
   for (uint32_t d = 0; d + 3 < rank; ++d) heads *= key[d];

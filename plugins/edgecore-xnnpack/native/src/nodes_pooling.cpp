@@ -107,8 +107,9 @@ void check_global(const Graph &graph, const Node &node) {
   }
 }
 
-// Checks the input shape of a pooling. The number of channels must be as declared in the blob: if only this number
-// changes, XNNPACK does not update its indirection buffer (a table of input addresses, which depend on it).
+// Checks the input shape of a pooling. The number of channels must be as declared in the blob: XNNPACK's indirection
+// buffer, a table of input addresses, depends on this number, but XNNPACK does not update it if only the number
+// changes.
 void check_input(const Graph &graph, const Node &node, const Shape &input) {
   if (input.rank != 4 || input_value(graph, node, 0).shape.rank != 4 ||
       input[3] != input_value(graph, node, 0).shape[3]) {

@@ -46,8 +46,9 @@ void check_clamp(const Graph &graph, const Node &node) {
   check_output_range(node);
 }
 
-// Checks a leaky ReLU. For 8-bit types, two factors must be from 2^-8 to 2^7, the range of the fixed-point kernel:
-// input scale / output scale, and the slope times this ratio.
+// Checks a leaky ReLU. For 8-bit types, two factors must be in the range of the fixed-point kernel: the ratio
+// input scale / output scale must be from 2^-8 to 2^7, and the absolute value of the slope times this ratio must be
+// from 2^-8 to 2^7 - 2^-8.
 void check_leaky_relu(const Graph &graph, const Node &node) {
   check_elementwise(graph, node);
   if (!std::isfinite(node.number)) refuse(node, "the slope is not finite");
@@ -90,9 +91,9 @@ void check_convert(const Graph &graph, const Node &node) {
     return;
   } else if (is_quantized8(from) && from == to) {
     const float ratio = input.quantization.scale / output.quantization.scale;
-    // Refuse conversions between 8-bit types if the kernels cannot represent the ratio of the scales. They store it as
-    // a 16-bit integer with 8 fractional bits, so the ratio 2^7 becomes the integer 2^15. The SSE2 kernel for quint8
-    // reads 2^15 as -2^15, so quint8 must have a smaller ratio.
+    // Refuse conversions between 8-bit types if the kernels cannot represent the ratio of the scales. The kernels store
+    // the ratio as a 16-bit integer with 8 fractional bits, so the ratio 2^7 becomes the integer 2^15. The SSE2 kernel
+    // for quint8 reads 2^15 as -2^15, so quint8 must have a smaller ratio.
     if (ratio >= 0x1.0p-8f && ratio <= (from == Type::kQuint8 ? 0x1.FFFCp+6f : 0x1.0p+7f)) return;
     refuse(node, "input scale / output scale is %g, outside 2^-8 .. 2^7", static_cast<double>(ratio));
   }

@@ -16,7 +16,7 @@ enum class Winograd : uint8_t { kOff, kAccurate, kOn };
 
 struct LoadOptions {
   Winograd winograd = Winograd::kOn;
-  uint64_t winograd_memory = 128ull << 20;  // bytes that the Winograd form may add to a delegate's packed weights
+  uint64_t winograd_memory = 128ull << 20;  // bytes that Winograd's algorithm may add to a delegate's packed weights
   Tile tile;  // output rows x columns that fp32 layers' kernels compute at a time; {}: XNNPACK chooses for each layer
   Sharing workspace_sharing = Sharing::kDisabled;
   bool weight_cache = true;

@@ -13,7 +13,7 @@ constexpr uint64_t kMaxPoolFirstPass = 9;
 // Returns true if kernels may read bytes after the last element of an external value. Kernels read their inputs in
 // whole vectors. A max pooling with more window elements than kMaxPoolFirstPass also reads its output in whole vectors,
 // because later passes combine their maximum with the result so far. A softmax also reads its output, because its last
-// pass scales it. The kernel tests (trial/) place a guard page after these bytes.
+// pass scales the output in place. The kernel tests (trial/) place a guard page after these bytes.
 bool kernels_read_past_end(const Graph &graph, uint32_t value);
 
 }  // namespace edgecore::xnnpack

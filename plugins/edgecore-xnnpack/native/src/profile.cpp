@@ -174,7 +174,7 @@ void Profile::report(xnn_runtime_t runtime, const backend::Host &host) {
     uint64_t time = times_[i] * unit;
     for (; next < own_.size() && operators_[i].node != kNone && operators_[i].node > own_[next].node->index; ++next) {
       const uint64_t own = own_[next].end - own_[next].begin;
-      if (i > 0) time -= std::min(time, own);  // the clock starts with XNNPACK's first operator: subtract nothing there
+      if (i > 0) time -= std::min(time, own);  // XNNPACK's clock starts with operator 0: subtract nothing
       begin += own;
     }
     const uint64_t end = begin + time;

@@ -14,8 +14,9 @@
 
 namespace edgecore::xnnpack {
 
-// Returns, for each of XNNPACK's operators (`names`), the index of the node that it computes, or kNone if this node is
-// ambiguous. XNNPACK keeps the order of nodes, but drops nodes that it fuses into another node or that have no reader.
+// Returns, for each of XNNPACK's operators (`names`), the index of the node that the operator computes, or kNone if
+// several nodes are possible. XNNPACK keeps the order of nodes, but drops nodes that it fuses into another node or that
+// have no reader.
 // `is_skipped` has an entry for each node: true if XNNPACK has no operator for the node (Runtime::skips).
 std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<bool> &is_skipped,
                                const std::vector<std::string> &names);

@@ -38,8 +38,8 @@ uint32_t source_of(const Graph &graph, const Node &node, const std::vector<uint3
   return source != kNone && output_value(graph, node).shape == graph.values[source].shape ? source : kNone;
 }
 
-// Returns a flag for each node up to `end`: true if it lies between the value `source` and the node `end`, so that the
-// table of `end` replaces it.
+// Returns a flag for each node up to `end`: true if the node lies between the value `source` and the node `end`, so
+// that the table of `end` replaces this node.
 std::vector<bool> nodes_of_table(const Graph &graph, size_t end, uint32_t source) {
   std::vector<bool> is_needed(graph.values.size()), is_in_table(end + 1);
   is_needed[graph.nodes[end].out[0]] = true;
@@ -104,7 +104,7 @@ Tables find_tables(const Graph &graph) {
   if (xnn_define_table == nullptr) return {};
   const size_t count = graph.nodes.size();
   Tables tables = {std::vector<uint32_t>(count, kNone), std::vector<bool>(count), {}};
-  std::vector<uint32_t> sources(graph.values.size(), kNone);  // for a float value: see source_of
+  std::vector<uint32_t> sources(graph.values.size(), kNone);  // for each float value: its 8-bit source, or kNone
   for (size_t i = 0; i < count; ++i) {
     const Node &node = graph.nodes[i];
     if (!is_elementwise(node)) continue;

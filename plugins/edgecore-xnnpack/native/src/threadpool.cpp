@@ -37,7 +37,7 @@ class Denormals {
   static State enable() {
     State state;
     __asm__ __volatile__("mrs %0, fpcr" : "=r"(state));
-    restore(state | State{1} << 24);  // FZ
+    restore(state | State{1} << 24);  // set the bit FZ (flush to zero) of FPCR
     return state;
   }
   static void restore(State state) { __asm__ __volatile__("msr fpcr, %0" : : "r"(state)); }

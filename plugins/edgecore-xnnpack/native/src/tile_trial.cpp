@@ -35,7 +35,7 @@ constexpr struct {
 constexpr int kRounds = 3;
 constexpr std::chrono::milliseconds kMaxTime{30};
 
-// The trial keeps XNNPACK's number of rows unless another number takes less than this fraction of its time. The times
+// The trial keeps XNNPACK's number of rows unless another number takes less than this fraction of the time. The times
 // of two trials differ by about 1 % on a quiet processor.
 constexpr double kGain = 0.98;
 

@@ -11,7 +11,7 @@
 namespace edgecore::xnnpack {
 
 struct Tile {
-  uint32_t rows = 0, columns = 0;  // size of a kernel's output; 0: XNNPACK chooses it for each layer
+  uint32_t rows = 0, columns = 0;  // size of a kernel's output; 0: XNNPACK chooses a size for each layer
 };
 
 // Returns the fp32 tiles that XNNPACK has for this processor; none if the linked XNNPACK lacks the plugin's patch.

@@ -256,7 +256,7 @@ Weights::Weights(Store *store) : store_(store), provider_() {
                                    size_t bytes) noexcept {
     return static_cast<Weights *>(self)->insert(key, packed, bytes);
   };
-  provider_.is_finalized = [](void *) noexcept { return true; };  // addresses never change
+  provider_.is_finalized = [](void *) noexcept { return true; };  // true: addresses never change
   provider_.offset_to_addr = [](void *self, size_t index) noexcept -> void * {
     const auto &used = static_cast<Weights *>(self)->used_;
     return index < used.size() ? used[index]->data : nullptr;

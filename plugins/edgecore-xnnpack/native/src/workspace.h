@@ -21,8 +21,8 @@ class Workspace {
 
   xnn_workspace_t handle() const { return handle_; }
 
-  // A thread must lock this mutex to create, plan, run or delete a runtime of the workspace: if a plan needs more
-  // memory, XNNPACK moves the workspace and changes the pointers in all its other runtimes.
+  // A thread must lock this mutex to create, plan, run or delete a runtime that uses the workspace: if a plan needs
+  // more memory, XNNPACK moves the workspace and changes the pointers in all other runtimes that use it.
   std::mutex mutex;
 
   // The number of failed plans, guarded by the mutex. After a failed plan the pointers in the workspace's other
@@ -38,7 +38,7 @@ class Workspace {
   xnn_workspace_t handle_;
 };
 
-// Locks a workspace that several runtimes share. If `workspace` is null (the runtime has its own), locks nothing.
+// Locks a workspace that several runtimes share. Locks nothing if `workspace` is null: the runtime has a private one.
 inline std::unique_lock<std::mutex> lock_workspace(const std::shared_ptr<Workspace> &workspace) {
   return workspace == nullptr ? std::unique_lock<std::mutex>() : std::unique_lock<std::mutex>(workspace->mutex);
 }

@@ -6,7 +6,8 @@ import ctypes
 import re
 
 TRY_KERNELS, DESCRIBE_FORMS = 0, 1
-"""Numbers of the functions; their addresses follow the backend's table in this order (native/src/delegate.cpp)."""
+"""Numbers of the library's own functions: their order in memory after the table of backend functions
+(native/src/delegate.cpp)."""
 
 
 def call(library: str, function: int, *arguments: ctypes.Array[ctypes.c_uint64] | int) -> list[str]:
@@ -23,7 +24,7 @@ def call(library: str, function: int, *arguments: ctypes.Array[ctypes.c_uint64] 
     entry = ctypes.CDLL(library).edgecore_backend_v0
     entry.restype = ctypes.c_void_p
     table = entry()
-    # size of the table of backend functions in bytes; the addresses of this library's own functions follow it
+    # size in bytes of the table of backend functions; the addresses of the library's own functions follow this table
     size = ctypes.c_uint32.from_address(table).value
     address = ctypes.c_void_p.from_address(table + size + function * ctypes.sizeof(ctypes.c_void_p)).value
     kinds = [ctypes.c_uint64 if isinstance(argument, int) else ctypes.c_void_p for argument in arguments]
@@ -56,7 +57,7 @@ def try_kernels(library: str) -> list[tuple[str, bool, str]]:
 
 
 def _rows(lines: list[str]) -> list[tuple[str, bool, str]]:
-    groups: dict[str, list[str]] = {}  # kernel family -> dtypes with correct results
+    groups: dict[str, list[str]] = {}  # maps a kernel family to dtypes with correct results
     rows = []
     for line in lines:
         name, state, detail = line.split("\t")

@@ -95,8 +95,8 @@ class Row(OperatorRow[Lower]):
 
     Attributes:
         scalar_result: Results may have rank 0.
-        needs: Returns why a call is not supported between its neighbouring operators, or None. May query the table
-            about these operators.
+        needs: Function that returns why a call is not supported because of the operators before or after it, or None.
+            It may query the table about these operators.
     """
 
     scalar_result: bool = False
@@ -108,7 +108,7 @@ class XnnpackTable(OperatorTable[Lower]):
 
     A dequantize node of a weight is supported only if all its readers are: XNNPACK has no node that dequantizes a
     weight, but its layers read integer weights. A node with symbolic sizes is supported only if its lowering does not
-    depend on their values (`symbolic_shapes.py`).
+    depend on the values of these sizes (`symbolic_shapes.py`).
     """
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:

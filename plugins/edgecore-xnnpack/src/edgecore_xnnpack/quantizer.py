@@ -33,12 +33,12 @@ from edgecore_xnnpack.operators.convolution import transposed_problem
 
 aten = torch.ops.aten
 CHANNEL_AXIS = {target: axis for target, axis in LAYERS.items() if target is not aten.convolution.default}
-"""Operators with a weight, and the dimension of the weight's output channels."""
+"""Maps operators with a weight to the dimension of the weight's output channels."""
 IMAGES = {
     aten.conv1d.default: 3, aten.conv1d.padding: 3, aten.conv2d.default: 4, aten.conv2d.padding: 4,
     aten.conv_transpose1d.default: 3, aten.conv_transpose2d.input: 4,
 }  # fmt: skip
-"""Convolutions whose inputs can be quantized at run time, and the number of dims of these inputs."""
+"""Maps convolutions whose inputs can be quantized at run time to the number of dims of these inputs."""
 
 TWO_INPUTS = with_roles(Role.BINARY) - operators("div.Tensor div_.Tensor")
 ONE_INPUT = operators(

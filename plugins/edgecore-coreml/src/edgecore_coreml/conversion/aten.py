@@ -37,7 +37,7 @@ VIEWS: dict[Any, Any] = {
     aten.unsqueeze_copy.default: aten.unsqueeze.default,
     aten.view_copy.default: aten.view.default,
 }
-"""Edge operators, and the ATEN operators that coremltools converts instead."""
+"""Maps edge operators to the ATEN operators that coremltools converts instead."""
 
 _REAL_NUMBERS = (aten.elu.default, aten.hardtanh.default)
 """Operators whose converters derive the dtype of constants from the type of the Python number."""
@@ -54,7 +54,8 @@ _NO_LAYOUT = {"memory_format", "layout", "device", "pin_memory", "non_blocking"}
 
 
 _INFINITE = 1e38
-"""coremltools takes constants from this on as infinite; smaller ones beyond float16 make it compute in float32."""
+"""coremltools treats constants of at least this magnitude as infinite. With smaller constants beyond the range of
+float16, it computes in float32."""
 
 _ATTENTION = aten.scaled_dot_product_attention.default
 

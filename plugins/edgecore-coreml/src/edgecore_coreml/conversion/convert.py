@@ -118,7 +118,7 @@ def _states(program: ExportedProgram, names: Sequence[str]) -> tuple[State, ...]
     """
     states = []
     for buffer in mutable_buffers(program):
-        state = re.sub(r"\W", "_", buffer.name)  # as coremltools names states
+        state = re.sub(r"\W", "_", buffer.name)  # coremltools names the state like this
         if state not in names:
             raise CompileError(f"coremltools made no state of the buffer {buffer.name}; its states: {', '.join(names)}")
         dtype = str(buffer.initial.dtype).removeprefix("torch.")

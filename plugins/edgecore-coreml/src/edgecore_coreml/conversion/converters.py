@@ -126,6 +126,6 @@ def _register_masks() -> None:
         count = Builder.reduce_max(x=visible, axes=[-1], keep_dims=True)
         zero = types.nptype_from_builtin(attention.dtype)(0)
         parts = [Builder.cast(x=count, dtype="bool"), attention, zero]
-        if not any(any_symbolic(part.shape) for part in parts[:2]):  # like coremltools' converter of `where`
+        if not any(any_symbolic(part.shape) for part in parts[:2]):  # as in coremltools' converter of `where`
             parts = pymil_broadcast_tensors([parts[0], attention, Builder.const(val=zero)])
         context.add(Builder.select(cond=parts[0], a=parts[1], b=parts[2], name=node.name))

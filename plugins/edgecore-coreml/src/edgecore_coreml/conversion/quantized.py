@@ -62,7 +62,7 @@ def block_weight(
         data: int8 or uint8 [rows, width], integers of 4 or 8 bits.
         scales: Floating point [rows, blocks].
         zeros: Zero points [rows, blocks]; 0 if the weight has none.
-        shape: Shape of the weight. A block is a part of the second dim and all of the later dims.
+        shape: Shape of the weight. A block spans adjacent indices of the second dim and all indices of later dims.
         bits: 4 or 8.
     """
     size = data.shape[1] // scales.shape[1]
@@ -93,7 +93,7 @@ def stored(
 
     Args:
         target: Operator of the call.
-        args: Its arguments; tensors are nodes.
+        args: Arguments of the call; tensors are nodes.
         is_constant: Returns True for the node of a constant.
     """
     if target is TENSOR and is_constant(args[0]):
@@ -171,7 +171,7 @@ def stores_table(query: NodeQuery) -> str | None:
 
 
 def needed_system(node: Node, is_constant: Callable[[Any], bool]) -> tuple[str, str] | None:
-    """Return (oldest system that supports a quantize or dequantize node, description of the feature), or None."""
+    """Return (oldest system that supports a quantize or dequantize node, the feature); None for other nodes."""
     if node.target not in (QUANTIZE, *STORED):
         return None
     if node.target is CODEBOOK:

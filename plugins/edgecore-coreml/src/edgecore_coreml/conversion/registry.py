@@ -20,7 +20,7 @@ VERSION = "9.0"
 INSTALL = 'pip install "coremltools>=9,<10"'
 
 _UNDISTINGUISHED = {"default", "input", "int", "tensor", "tensor_mode", "scalar", "tensor_scalar"}
-"""Overloads that share their operator's converter."""
+"""Names of overloads for which coremltools has no separate converter, but uses the converter of the operator."""
 _ASK = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])

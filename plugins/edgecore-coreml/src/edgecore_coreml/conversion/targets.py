@@ -29,7 +29,7 @@ def candidates(
     Args:
         program: The partition.
         options: The options. Their `minimum_deployment_target`, if set, is the only target.
-        palettes: Name of a weight's placeholder -> its palette.
+        palettes: Maps the name of a weight's placeholder to the weight's palette.
 
     Raises:
         CompileError: The user's deployment target lacks a feature that the partition needs.

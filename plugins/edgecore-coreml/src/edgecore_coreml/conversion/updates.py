@@ -23,7 +23,7 @@ Call = tuple[Any, tuple[Any, ...]]
 
 
 def indexed_dim(query: NodeQuery) -> str | None:
-    """Return why an `index` or `index_put` is unsupported, or None. It must index just one dim, of known size."""
+    """Return why an `index` or `index_put` is unsupported, or None. The call must index one dim, of fixed size."""
     tensors = [(dim, index) for dim, index in enumerate(query.argument("indices")) if index is not None]
     if len(tensors) != 1:
         return f"it has {len(tensors)} indices"
@@ -117,7 +117,7 @@ REWRITES: dict[Any, Callable[..., Call]] = {
     aten.select_scatter.default: selected,
     aten.slice_scatter.default: sliced,
 }
-"""Operator -> function (add, arguments of a call) that returns the replacing call."""
+"""Maps an operator to a function (add, arguments of a call) that returns the call that replaces it."""
 
 
 def _first(node: Node) -> Node:

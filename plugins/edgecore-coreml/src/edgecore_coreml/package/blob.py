@@ -7,8 +7,9 @@ the end of the blob:
 
 The `kind` is 0 for a file and 1 for a folder. The last node is the folder itself; ExecuTorch calls it `lowered_module`.
 
-If several methods share a model, its folder is named data of the `.pte`. Each method's blob then is a reference to it:
-`CMJR` and a JSON object `{"version": 1, "key", "functionName"}`. This module imports neither torch nor coremltools.
+If several methods share a model, its folder is stored once, as named data of the `.pte`. The blob of each method then
+refers to the named data: `CMJR` and a JSON object `{"version": 1, "key", "functionName"}`. This module imports neither
+torch nor coremltools.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ _REFERENCE = b"CMJR"
 _VERSION = 1
 
 Files = dict[str, bytes]
-"""The files of a folder: path with `/` -> content."""
+"""The files of a folder: maps the path of each file, with `/`, to its content."""
 
 
 def write_blob(files: Mapping[str, bytes]) -> bytes:
     """Return the blob of a folder. Entries are sorted by name, so equal folders give equal blobs.
 
     Args:
-        files: Path with `/` -> content.
+        files: Maps the path of each file, with `/`, to its content.
 
     Raises:
         ValueError: A path is absolute, leads out of the folder, or is both a file and a folder.
@@ -74,7 +75,7 @@ def resolve(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> tuple[by
 
     Args:
         blob: A packed folder, or a reference to a packed folder in the named data.
-        named_data: Named data of the file: key -> object with the bytes as `data`.
+        named_data: Maps each key of the file's named data to an object with the bytes as `data`.
 
     Raises:
         FormatError: The reference is damaged, or the file has no such named data.
@@ -98,7 +99,7 @@ def read_blob(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> Files:
 
     Args:
         blob: A packed folder, or a reference to a packed folder in the named data.
-        named_data: Named data of the file: key -> object with the bytes as `data`.
+        named_data: Maps each key of the file's named data to an object with the bytes as `data`.
 
     Raises:
         FormatError: The blob is damaged, or is not the blob of a Core ML delegate.

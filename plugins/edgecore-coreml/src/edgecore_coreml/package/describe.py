@@ -22,7 +22,7 @@ def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
 
     Args:
         blob: A packed folder, or a reference to a packed folder in the named data.
-        named_data: Named data of the file: key -> object with the bytes as `data`.
+        named_data: Maps each key of the file's named data to an object with the bytes as `data`.
 
     Raises:
         FormatError: The blob is damaged.

@@ -78,7 +78,7 @@ def pack_functions(specification: bytes, weights: bytes, packages: Mapping[str, 
     Args:
         specification: The model with all functions, as coremltools serializes it.
         weights: The weight file of all functions.
-        packages: Function name -> a package with only this function, its arguments and states.
+        packages: Maps the name of each function to a package with only this function, its arguments and states.
     """
     methods = {name: _arguments(package) for name, package in packages.items()}
     identifier = identify(specification, weights)
@@ -91,7 +91,7 @@ def identify(specification: bytes, weights: bytes) -> str:
 
 
 def package_files(specification: bytes, weights: bytes) -> Files:
-    """Return the files of a model package (`.mlpackage`): path in the blob -> content."""
+    """Map the path in the blob of each file of a model package (`.mlpackage`) to the content of the file."""
     files = {SPECIFICATION: specification, _MANIFEST: _manifest(_digest(specification, weights))}
     return files | ({WEIGHTS: weights} if weights else {})
 
@@ -112,7 +112,7 @@ def unpack(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> Package:
 
     Args:
         blob: A packed folder, or a reference to a packed folder in the named data.
-        named_data: Named data of the file: key -> object with the bytes as `data`.
+        named_data: Maps each key of the file's named data to an object with the bytes as `data`.
 
     Raises:
         FormatError: The blob is damaged.

@@ -22,7 +22,8 @@ library = quantized_operators()
 
 _PRODUCTS = frozenset({aten.matmul.default, aten.mm.default, aten.addmm.default, aten.bmm.default})
 _STEPS = {8: (127.0,), 4: tuple(7 + 0.5 * step for step in range(7))}
-"""Bits -> divisors of the largest magnitude; each gives a candidate for the scale."""
+"""Maps the bits of integers to divisors of the largest magnitude in a row; each quotient is a candidate for the scale.
+"""
 
 
 def quantize_weights(

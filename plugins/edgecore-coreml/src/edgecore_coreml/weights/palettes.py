@@ -121,7 +121,7 @@ def describe_weights(node: Node) -> str | None:
 
 
 def palettes_of(partition: PartitionView) -> dict[str, Palette]:
-    """Return the palettes of the weights that marked nodes of a partition read: name of the placeholder -> palette."""
+    """Map the placeholder's name of each weight that a marked node of a partition reads to the weight's palette."""
     marked = {}
     for node in partition.calls:
         fields = (node.meta.get("custom") or {}).get(MARK)
@@ -137,7 +137,7 @@ def palette_config(palettes: Mapping[str, Palette]) -> Any:
     """Return the configuration that makes coremltools store the recipe's values instead of choosing its own.
 
     Args:
-        palettes: Name of a weight's placeholder -> its palette.
+        palettes: Maps the name of a weight's placeholder to the weight's palette.
     """
     from coremltools.optimize.coreml import OpPalettizerConfig, OptimizationConfig
 

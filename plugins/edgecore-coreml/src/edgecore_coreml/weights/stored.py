@@ -70,7 +70,7 @@ def _is_large(op: Any) -> bool:
 
 
 def _type(op: Any, name: str, types: Mapping[str, Any]) -> Any:
-    """Return the type of an operator's argument `name`; programs for systems before iOS 18 have it as an attribute."""
+    """Return the type of an operator's argument `name`. In programs for systems before iOS 18, it is an attribute."""
     if name in op.attributes:
         return op.attributes[name].type.tensorType
     argument = op.inputs[name].arguments[0]

@@ -56,8 +56,8 @@ class VelaReport:
         multiplications: Number of multiply-accumulate operations.
         npu_operators: Number of operations of the NPU.
         encoded_weights: Size of the encoded weights in bytes.
-        memories: Vela's name of a memory -> its use. Like Vela's reports, it lists weights in SRAM as `OnChipFlash`.
-        operators: Number of an operator in the TOSA file -> its estimates.
+        memories: Maps Vela's name of a memory to its use. As in Vela's reports, weights in SRAM count as `OnChipFlash`.
+        operators: Maps the number of an operator in the TOSA file to the operator's estimates.
     """
 
     npu_cycles: int
@@ -128,7 +128,7 @@ def _configuration(options: EthosUOptions) -> Configuration:
 
 
 def _compile_by_module(tosa: bytes, options: EthosUOptions, flags: Flags, config: Configuration) -> VelaResult | None:
-    """Compile with the module `ethosu.regor` in a child process; return None if its interface has changed."""
+    """Compile with the module `ethosu.regor` in a child process; return None if the module's interface has changed."""
     system = (
         f"[architecture]\nmacs={macs(options.target)}\ncores={cores(options.target)}\n"
         f"[vela]\nsystem_config_name={options.system}\nmemory_mode_name={options.mode}\n{config.text}"

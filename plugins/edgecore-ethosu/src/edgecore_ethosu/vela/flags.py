@@ -60,7 +60,7 @@ def parse_flags(flags: Sequence[str]) -> Flags:
     parser.add_argument("--optimise", choices=("Performance", "Size"), default="Performance")
     parser.add_argument("--arena-cache-size", type=int, default=None)
     parser.add_argument("--cpu-tensor-alignment", type=int, default=_DEFAULT_ALIGNMENT)
-    # Accept three flags that ExecuTorch's users pass, because the backend does anyway what they request.
+    # Accept three flags that ExecuTorch's users pass: without the flags, the backend already does what they request.
     parser.add_argument("--output-format", choices=("raw",))
     parser.add_argument("--cop-format", choices=("COP1",))
     parser.add_argument("--debug-force-regor", action="store_true")

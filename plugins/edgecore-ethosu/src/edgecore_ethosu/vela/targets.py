@@ -43,7 +43,7 @@ _AXI_PORTS = ("Axi0", "Axi1")
 
 
 def family(target: str) -> str:
-    """Return `u55`, `u65` or `u85`."""
+    """Return the family of a target: `u55` for `ethos-u55-128`, else `u65` or `u85`."""
     return target.split("-")[1]
 
 
@@ -58,7 +58,7 @@ def macs(target: str) -> int:
 
 
 def cores(target: str) -> int:
-    """Return the number of cores."""
+    """Return the number of NPU cores of a target."""
     return 2 if target == "ethos-u65-512" else 1
 
 

@@ -19,14 +19,14 @@ OV_TYPES = {
 }  # fmt: skip
 
 FLOATS = (torch.float32, torch.float16)
-"""Floating-point dtypes of operators. The model computes with float32 values; float16 is the dtype of arguments of
-the delegate and of stored constants. `precision` is OpenVINO's actual precision."""
+"""Floating-point dtypes of operators. All floats in the OpenVINO model are float32; only arguments of the delegate and
+stored constants are float16. OpenVINO itself computes in the precision `Builder.precision`."""
 
 LARGEST = {"f16": LARGEST_SCORE, "bf16": 3.19e38}
 """Clamping limit by precision: sums of a clamped value and numbers up to a sixteenth of the limit stay finite."""
 
 _LARGEST_BESIDE_INTEGERS = 1e30
-"""Clamping limit of float32 masks. OpenVINO divides a mask by the scale of the integers that it is added to."""
+"""Clamping limit of float32 masks. OpenVINO divides a mask by the scale of the integers to which the mask is added."""
 
 
 class Builder:

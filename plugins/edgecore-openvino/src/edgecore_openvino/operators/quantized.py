@@ -38,7 +38,7 @@ def _shift(node: Any) -> int:
 
     The represented values do not change, because the zero point is shifted, too. If a convolution reads a concatenation
     that is quantized to int8, OpenVINO 2026.4 computes wrong results: for a 1x1 and a 3x3 convolution, the error was as
-    large as the result. With uint8 they are correct. Integers that leave the delegate are not shifted.
+    large as the result. With uint8 the results are correct. Integers that leave the delegate are not shifted.
     """
     is_int8 = isinstance(node, Node) and node.target is quantized.quantize_per_tensor.default
     if not is_int8 or arguments_by_name(node)["dtype"] != torch.int8:

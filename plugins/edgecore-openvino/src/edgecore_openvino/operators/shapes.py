@@ -24,7 +24,8 @@ from edgecore_openvino.operators.builder import FLOATS, Build, Builder, Row, int
 
 aten = torch.ops.aten
 ANY = (*FLOATS, torch.bool, torch.int8, torch.uint8, torch.int32)
-"""The dtypes that OpenVINO moves without change: on the CPU it keeps the low 32 bits of an int64, as indices need."""
+"""The dtypes that OpenVINO moves without change. int64 is missing, because OpenVINO keeps only its low 32 bits on the
+CPU, which suffices for indices."""
 
 
 def _view(b: Builder, node: Node) -> Any:

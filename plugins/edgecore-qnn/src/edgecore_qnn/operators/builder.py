@@ -43,7 +43,7 @@ class Builder:
         scales: The quantization of values that a DequantizeLinear computes.
         nodes: The ONNX nodes.
         initializers: The constants.
-        owners: ONNX node name -> the partition's node for which the ONNX node was added.
+        owners: Maps the name of an ONNX node to the partition's node for which the ONNX node was added.
         owner: The node that is being translated.
     """
 
@@ -158,7 +158,7 @@ class Builder:
 
 
 def clamped(mask: torch.Tensor) -> torch.Tensor:
-    """Clamp an attention mask or scores, so that finite elements and scores + mask stay finite on the NPU."""
+    """Clamp the finite elements of a mask or of scores, so that these and scores + mask stay finite in fp16."""
     if not mask.is_floating_point():
         return mask
     return torch.where(mask.isfinite(), mask.clamp(-LARGEST_SCORE, LARGEST_SCORE), mask)

@@ -91,9 +91,9 @@ def _check_convolution(query: NodeQuery) -> str | None:
 def _has_wrong_channels(node: Node) -> bool:
     """Return True for a convolution whose last 1 to 4 channels QNN's emulator computes incorrectly.
 
-    They were off by 4 to 78 quantization steps for SM8550, SM8650 and SM8750 (HTP V73, V75, V79) with all tested image
-    sizes and paddings, but correct for SM8350 and SM8450 (V68, V69), and for other kernels, strides, channel counts and
-    dtypes. The provider reduces a 3x3 convolution of one pixel to 1x1.
+    These channels were off by 4 to 78 quantization steps for SM8550, SM8650 and SM8750 (HTP V73, V75, V79) with all
+    tested image sizes and paddings. They were correct for SM8350 and SM8450 (V68, V69), and for other strides, channel
+    counts, dtypes and kernels (but for an image of one pixel, the provider reduces a 3x3 kernel to 1x1).
     """
     args = arguments_by_name(node)
     scale, kernel = scale_of(args["input"]), shape(args["weight"])

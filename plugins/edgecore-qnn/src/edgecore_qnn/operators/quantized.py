@@ -176,7 +176,7 @@ def _known_integers(query: NodeQuery) -> str | None:
     dtype, low, high = (query.argument(name) for name in ("dtype", "quant_min", "quant_max"))
     if onnx_dtype(dtype, low, high) is None:
         return f"quantized dtype {str(dtype).removeprefix('torch.')}"
-    # Not `scale <= 0`, because `>` also rejects a scale that is NaN.
+    # Compare with `>`, because this also rejects a scale that is NaN.
     return None if query.argument("scale") > 0 else "a scale that is not positive"
 
 

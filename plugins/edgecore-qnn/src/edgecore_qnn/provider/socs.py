@@ -35,4 +35,4 @@ SOCS = {
         Soc("QCS9100", 77, 73),
     )
 }  # fmt: skip
-"""The SoCs by name."""
+"""Maps the name of each supported SoC to its description."""

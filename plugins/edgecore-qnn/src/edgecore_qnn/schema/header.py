@@ -12,9 +12,9 @@ VERSION = 1
 
 @dataclass(slots=True)
 class Tensor:
-    """An input or output of the graph; `scale` is 0 if it is not quantized.
+    """An input or output of the graph; `scale` is 0 if the tensor is not quantized.
 
-    The delegate clamps the finite numbers of a float32 input to the magnitude `largest`, unless that is 0.
+    The delegate clamps the finite numbers of a float32 input to the magnitude `largest`, unless `largest` is 0.
     """
 
     name: str = string(0)

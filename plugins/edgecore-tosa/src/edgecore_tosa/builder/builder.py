@@ -75,13 +75,14 @@ class Value:
 
 
 _MAX_FACTOR = 2.0**16
-"""Upper limit for a RESCALE factor: 2**16 already saturates 1 in 8 and 16 bits, so larger factors change nothing."""
+"""Upper limit for a RESCALE factor. With a factor of 2**16, every integer except 0 already saturates a result of 8 or
+16 bits, so larger factors give the same results."""
 
 
 class Builder:
     """Writes the TOSA operators of a partition, node by node.
 
-    A value keeps the dim order in which its operator computed it. A value is transposed only for outputs of the
+    Each value keeps the dim order in which its operator computed the value. It is transposed only for outputs of the
     partition and for operators that need another order, at most once per order. So convolutional networks have few
     transposes.
 
@@ -104,10 +105,13 @@ class Builder:
         self._real: dict[Value, Value] = {}
         self._transposed: dict[tuple[Tensor, tuple[int, ...]], Tensor] = {}
 
-    # Values of the model
+    # The next methods return values of the model.
 
     def value(self, node: Any) -> Value:
-        """Return the value of a node. The first call for a constant adds the constant to the graph."""
+        """Return the value of a node, dequantized if the current node computes in floating point.
+
+        The first call for a constant adds the constant to the graph.
+        """
         if node not in self.values:
             tensor = self.constant_of(node)
             assert tensor is not None
@@ -202,7 +206,7 @@ class Builder:
         assert self.node is not None
         return self.parameters.of(self.node)
 
-    # Tensors
+    # The next methods add tensors and operators to the TOSA graph.
 
     def constant(self, array: Array, dtype: DType) -> Tensor:
         """Return a constant tensor of the graph; equal constants share one tensor."""
@@ -342,12 +346,12 @@ class Builder:
             return self.constant(np.clip(scaled, *LIMITS[dtype]), dtype)
         is_cast = tensor.dtype in (DType.INT8, DType.INT16) and dtype == DType.INT32
         if is_cast and scale == 1.0 and not input_zero and not output_zero:
-            # Use CAST, because it takes one operation on an NPU, but RESCALE two.
+            # Emit CAST, because an NPU needs one operation for CAST, but two for RESCALE.
             return self.emit(Op.CAST, [tensor], tensor.shape, dtype)
-        # For INT48, RESCALE's multiplier has only 15 bits; its error of up to 2^-15 is 0.004 steps of the largest int8
-        # weight. A RESCALE by a power of two to INT32, then a second one with 31 bits, would be exact. But for a
-        # network with such a pair Arm's compiler Vela estimates 3 to 5 times the cycles, because INT32 results go to
-        # memory, and the SQNR of 55 dB rises by only 0.02 dB.
+        # For INT48, RESCALE's multiplier has only 15 bits; an error of up to 2^-15 is 0.004 steps of the largest int8
+        # weight. Two operators would be exact: a RESCALE by a power of two to INT32, and a RESCALE with 31 bits. But
+        # Arm's compiler Vela then estimates 3 to 5 times the cycles for a network, because INT32 results go to memory,
+        # and the SQNR of 55 dB rises by only 0.02 dB.
         bits = 16 if tensor.dtype == DType.INT48 else 32
         pairs = [multiplier_and_shift(factor, bits) for factor in (scale if isinstance(scale, Sequence) else [scale])]
         multipliers, shifts = (np.array(column) for column in zip(*pairs, strict=True))
@@ -361,7 +365,7 @@ class Builder:
         ]
         return self.emit(Op.RESCALE, inputs, tensor.shape, dtype, attribute)
 
-    # Results
+    # The next methods change the scale of results.
 
     def finish(self, tensor: Tensor, scale: float | Sequence[float], order: Sequence[int]) -> Value:
         """Scale a tensor to the quantization of the current node's result; keep it if the result is not quantized.

@@ -19,19 +19,19 @@ ENTRIES = 513
 """Entries of an int16 table, one for every 128th integer; TABLE interpolates between them."""
 
 LIMIT = 32767
-"""Largest entry."""
+"""Largest entry of an int16 table."""
 
 FRACTION = 128
-"""Distance between entries in integers. TABLE's result also has 128 times the resolution of the entries."""
+"""Number of input integers from one entry to the next. TABLE returns 128 times the interpolated entry."""
 
 
 def table(b: Builder, x: Value, function: Function) -> Value:
     """Apply a function to a quantized value by a lookup table; the result has the quantization of the current node.
 
     From int8 to int8, the table holds every result. Between int8 and int16 in either direction, entries have 16 bits.
-    For int16 inputs, TABLE interpolates linearly between 513 entries. Their correction (`_interpolated`) halves the
-    error of the interpolation; rounding twice adds at most 1 step, or 2 steps where the function leaves the result's
-    range. Near a pole, such as the logarithm's at 0, the error is larger.
+    For int16 inputs, TABLE interpolates linearly between 513 entries; `_interpolated` corrects the entries, which
+    halves the error of the interpolation. Rounding twice adds at most 1 step, or 2 steps where the function leaves the
+    result's range. Near a pole, such as the logarithm's at 0, the error is larger.
     """
     q, result = x.quantization, b.quantization
     assert q is not None and result is not None
@@ -61,8 +61,9 @@ def table(b: Builder, x: Value, function: Function) -> Value:
 def _interpolated(function: Function, q: Quantization) -> Array:
     """Return the entries of the lookup table for a function of an int16 value.
 
-    TABLE interpolates linearly between entries. In the middle of the intervals next to an entry, the error is largest.
-    Correcting the entry by half of it halves the maximum error, which is then partly positive and partly negative.
+    TABLE interpolates linearly between entries; the error is largest in the middle between two entries. If this error
+    has the same sign before and after an entry, half of the smaller one is subtracted from the entry. This halves the
+    maximum error: errors at the entries then have the opposite sign of errors in the middle.
     """
     halves = np.arange(2 * ENTRIES - 1) * (FRACTION // 2) - 32768
     values = _real(function, q, halves)

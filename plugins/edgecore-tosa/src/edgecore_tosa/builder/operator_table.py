@@ -62,7 +62,8 @@ class Row(OperatorRow[Lower]):
 
     Attributes:
         real: Arguments that may be floating-point constants while the other values are quantized.
-        lacks: Returns why a specification lacks the operator; None if all have it.
+        lacks: Function that returns why a specification lacks the operator, or None; None if all specifications have
+            the operator.
         on_u55: The constraints for Ethos-U55 and U65 in words, if they differ from other targets' constraints.
     """
 
@@ -124,9 +125,9 @@ class TosaTable(OperatorTable[Lower]):
     def inside_only(self, node: Node) -> str | None:
         """Return why a value cannot be an input or output of a partition, or None if it can.
 
-        With only the profile INT, floating-point values must stay inside. So must dequantized values with any profile,
-        because the partition that reads them would not know their scale. Dequantized values that are only outputs of
-        the program are allowed.
+        With only the profile INT, floating-point values must stay inside a partition. Dequantized values that other
+        nodes read must stay inside with any profile, because another partition that reads them would not know their
+        scale.
         """
         if is_dequantize(node) and any(user.op != "output" for user in node.users):
             return "real numbers that stand for integers"
@@ -188,7 +189,10 @@ class TosaTable(OperatorTable[Lower]):
 
 
 def _specialized(row: Row, spec: TosaSpec) -> Row:
-    """Restrict a row to the dtypes and constraints of a specification; quantized values are float32 in the program."""
+    """Restrict a row to the dtypes and constraints of a specification.
+
+    Without the profile FP, float32 stays among the dtypes, because the program computes quantized values in float32.
+    """
     dtypes = row.dtypes if spec.floating else tuple(dtype for dtype in row.dtypes if dtype != torch.float16)
     return replace(row, dtypes=dtypes, constraints=(spec.is_u55 and row.on_u55) or row.constraints)
 

@@ -24,7 +24,7 @@ def blob_graph(graph: Graph) -> BlobGraph:
         for operator in graph.operators
     ]
     for tensor in graph.outputs:
-        if tensor not in numbers:  # a constant
+        if tensor not in numbers:  # only constants have no number yet
             numbers[tensor] = len(numbers)
             nodes.append(BlobNode(f"CONST {tensor.name}", "CONST", (), (numbers[tensor],)))
     return BlobGraph(

@@ -78,8 +78,8 @@ class Operator:
     Attributes:
         op: The operator.
         attribute: The constant arguments, an instance of the class in `schema.ATTRIBUTES`.
-        inputs: The tensors that it reads, including constants, in the order of TOSA's specification.
-        output: The tensor of its result.
+        inputs: The tensors that the operator reads, including constants, in the order of TOSA's specification.
+        output: The tensor of the result.
         source: The fx node from which this operator was made.
         others: Further fx nodes that this operator also computes, such as quantize nodes.
     """

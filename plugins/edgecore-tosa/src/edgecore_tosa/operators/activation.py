@@ -263,7 +263,9 @@ _STEPS: dict[Any, Real | None] = {
     aten.trunc.default: None,
     aten.sign.default: None,
 }
-"""Functions with steps, where an int16 table would interpolate."""
+"""Maps step functions to their lowering in floating point, or to None if TOSA has none. Quantized step functions must
+be int8, because an int16 table would interpolate at the steps.
+"""
 
 _DECOMPOSED = (
     aten.silu.default,

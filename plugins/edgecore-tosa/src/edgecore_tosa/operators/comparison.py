@@ -29,11 +29,12 @@ _OPERATORS: dict[str, tuple[Op, bool, bool]] = {
     "eq": (Op.EQUAL, False, False),
     "ne": (Op.EQUAL, False, True),
 }
-"""Comparison -> (TOSA operator, True to swap its operands, True to invert its result)."""
+"""Maps a comparison to (TOSA operator, True to swap the operands, True to invert the result)."""
 
 
 _CLOSED = {"gt": "ge", "lt": "le"}
-"""For integers: strict comparisons, replaced by those that include the limit of `_limit`."""
+"""Maps a strict comparison with a number to the comparison with the integer `_limit`. For x > 2.5, the limit is the
+least integer that represents more than 2.5, so the comparison is x >= limit."""
 
 
 def _written(b: Builder, name: str, left: Tensor, right: Tensor) -> Tensor:
@@ -86,7 +87,11 @@ def _compared_with_number(name: str) -> Lower:
 
 
 def _limit(q: Quantization, number: float, name: str) -> int:
-    """Return the least (or greatest) integer that fulfils a comparison; if none does, a number beyond `q`'s range."""
+    """Return the least integer (for "lt" and "le" the greatest) that fulfils the comparison with `number`.
+
+    Integers are compared by the real numbers that they represent with the parameters `q`. For "ne", return the integer
+    that is equal to `number`. If no integer fulfils the comparison, return a number outside of the range of `q`.
+    """
     integers = np.arange(q.low, q.high + 1)
     reals = (integers - q.zero_point).astype(np.float32) * np.float32(q.step)
     compare: dict[str, Callable[[Any, Any], Any]] = {

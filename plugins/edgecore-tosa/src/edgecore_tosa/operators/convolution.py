@@ -29,7 +29,8 @@ class Layer:
 
     Attributes:
         weight: The weight's elements in the model's dim order.
-        weight_dtype: Its dtype; INT4 for integers from -7 to 7, if the input is int8 and the target has TOSA's int4.
+        weight_dtype: INT4 for integers from -7 to 7, if the input is int8 and the target has TOSA's extension int4;
+            else the dtype of the weight.
         scales: The scale of the accumulator: one per output channel, or a single one; (1.0,) for floating point.
         accumulator: The dtype of the accumulator.
         output: The dtype of the bias and the unscaled result: the accumulator's, but float16 for float16 inputs.
@@ -127,7 +128,7 @@ def _of_image(b: Builder, name: str, dims: int) -> list[int]:
 
 
 _Form = tuple[list[int], list[int], list[int]]
-"""Stride, padding and dilation of each dim of an image or volume."""
+"""(stride, padding, dilation) of a convolution: each is a list with a number per spatial dim."""
 
 
 def _direct(b: Builder, layer: Layer, image: Tensor, form: _Form, groups: int, shape: Sequence[int]) -> Value:

@@ -19,7 +19,7 @@ from edgecore_tosa.schema import Clamp, DType, NanMode, Op
 aten = torch.ops.aten
 
 _HEADROOM = 20
-"""Bits by which terms of a sum are shifted left, so that rescaling them loses less than their steps."""
+"""Bits by which the terms of a sum are shifted left, so that rounding rescaled terms loses much less than a step."""
 
 
 def aligned(b: Builder, values: Sequence[Value]) -> tuple[list[Tensor], tuple[int, ...]]:

@@ -26,7 +26,7 @@ _MAX_BITS = 16
 """A norm has at most 2**16 elements, so that the sum of as many int16 numbers has 31 bits."""
 
 _EXACT_BITS = 8
-"""Up to 2**8 int8 elements, sums and the product of two sums are exact in int32."""
+"""For norms of up to 2**8 int8 elements, sums and the product of two sums are exact in int32."""
 
 _DEVIATION_BITS = 23
 """Magnitude bits of a difference from the mean."""
@@ -55,12 +55,15 @@ class Norm:
 def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, float]:
     """Return the norm of quantized x as int32 below 2**30, and its scale.
 
+    A row is the set of elements that share a mean. k, D and h are integers per row.
+
     1. E = (x - mean) * 2**F has 24 bits; F is 15 for int8 and 7 for int16.
-    2. Z = E << k, where k gives the largest |E| of a row 23 bits, so that rows of small differences keep precision. If
-       eps is much larger than the squares, k is smaller.
-    3. D = sum(Z**2) + count * eps, shifted to fit 30 bits, and by another 2e bits if eps needs it. Squares are rounded
-       before they are summed, in each dim.
-    4. D << 2h has 31 or 30 bits; a table maps it to an entry, about its 1 / sqrt. The result is Z * (entry << h).
+    2. Z = E << k: k gives the largest |E| of the row 23 bits, so that rows of small differences keep precision. If eps
+       is much larger than the squares, k is smaller.
+    3. D = sum(Z**2) + count * eps, shifted right to fit 30 bits, and by 2e more bits if eps needs it. The squares are
+       rounded before the sum over each dim.
+    4. D << 2h has 31 or 30 bits; a table maps this number to an entry proportional to its 1 / sqrt. The result is Z *
+       (entry << h).
 
     The relative error is below 2**-14 from the table, plus at most count**2 / 2**30 from rounding squares (for a row
     with a single large element). With rows of 1,024 elements, an int8 result differs by at most 1 step.
@@ -77,9 +80,9 @@ def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tens
         mean = b.rescale(total, 2.0**fraction / norm.count, DType.INT32)
         whole, *extremes = (b.compute(Op.SUB, x, mean) for x in (whole, *extremes))
     largest = b.compute(Op.MAXIMUM, extremes[0], b.compute(Op.SUB, b.number(0, DType.INT32, x.rank), extremes[1]))
-    # count * eps in the unit of the sum of squares, if these are not shifted (k = 0).
+    # count * eps in the unit of the sum of squares, if the differences are not shifted (k = 0).
     eps = norm.count * norm.eps / q.step**2 * 4.0**fraction / 2 ** (16 + bits)
-    room = math.floor(math.log2(2**29 / max(eps, 2.0**-99)) / 2)  # negative: -e
+    room = math.floor(math.log2(2**29 / max(eps, 2.0**-99)) / 2)  # maximum k; if negative, -e
     limit, excess = min(max(room, 0), 31), max(-room, 0)
     spare = b.compute(Op.SUB, b.compute(Op.CLZ, largest), 32 - _DEVIATION_BITS)
     left = b.compute(Op.MINIMUM, spare, limit)

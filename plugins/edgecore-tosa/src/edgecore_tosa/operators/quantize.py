@@ -31,7 +31,7 @@ def _dequantize(b: Builder) -> Value:
 
 
 def _quantize(b: Builder) -> Value:
-    """Lower a quantize node: rescale integers to its parameters, or quantize floating-point numbers."""
+    """Lower a quantize node: rescale integers to the node's parameters, or quantize floating-point numbers."""
     x, result = b.input("input"), _parameters(b)
     if x.quantization is None:
         x = _rounded(b, x, result)

@@ -45,7 +45,7 @@ def _without(b: Builder, value: Value, dims: list[int]) -> Value:
 
 
 def _total(is_mean: bool) -> Lower:
-    """Return the function that lowers a sum or mean; integer sums are exact, and rounded only at the end."""
+    """Return the function that lowers a sum or mean; integers are summed exactly, and only the result is rounded."""
 
     def lower(b: Builder) -> Value:
         x = b.input()
@@ -65,7 +65,7 @@ def _total(is_mean: bool) -> Lower:
 
 
 def _extreme(op: Op) -> Lower:
-    """Return the function that lowers a maximum or minimum over dims, which keeps the scale of its input."""
+    """Return the function that lowers a maximum or minimum over dims: it reduces the integers, then rescales."""
 
     def lower(b: Builder) -> Value:
         x = b.input()

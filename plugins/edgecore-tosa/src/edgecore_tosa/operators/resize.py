@@ -32,8 +32,8 @@ class Axis:
     """One axis (rows or columns) of TOSA's RESIZE: result index i reads the input at position (i * down + offset) / up.
 
     Attributes:
-        size: Number of rows of the input.
-        count: Number of rows of the result.
+        size: Number of rows (or columns) of the input.
+        count: Number of rows (or columns) of the result.
     """
 
     size: int
@@ -69,8 +69,8 @@ def axis_of(size: int, count: int, factor: float | None, *, align_corners: bool,
     """Return RESIZE's numbers for the input positions that PyTorch reads along one dim.
 
     Args:
-        size: Number of rows of the input.
-        count: Number of rows of the result.
+        size: Number of rows (or columns) of the input.
+        count: Number of rows (or columns) of the result.
         factor: The scale factor, if the user gave it instead of the result's size.
         align_corners: The first and last results are exactly the first and last rows of the input.
         floors: PyTorch rounds positions down, as for `nearest`; `offset` corrects RESIZE, which rounds to nearest.
@@ -162,7 +162,10 @@ def _repeated(b: Builder, image: Tensor, rows: int, columns: int) -> Tensor:
 
 
 def _blur_weights(factor: int) -> list[int]:
-    """Return the weights for averaging adjacent pixels of an image of repeated pixels, which interpolates linearly."""
+    """Return the weights of a convolution that interpolates linearly an image whose pixels are repeated `factor` times.
+
+    The weights are [1, 2, 1] for the factor 2 and [1, 1, 1] for 3; their sum is the divisor.
+    """
     return [1] * factor if factor % 2 else [1, *[2] * (factor - 1), 1]
 
 

@@ -20,13 +20,14 @@ from edgecore_tosa.schema import DType, Op
 aten = torch.ops.aten
 
 _MAX_COUNT = 2048
-"""Maximum length of a row: its sum leaves each exponential 19 bits."""
+"""Maximum length of a row. With more elements, exponentials would have fewer than 19 bits, so that the sum has 31."""
 
 _LOG_BITS = 22
 """Fractional bits of a logarithm."""
 
 _RANGE = 10.4
-"""For int16, differences below -_RANGE - log(count) have the exponential 0; their sum is at most a step of 2**-15."""
+"""For int16, differences below -_RANGE - log(count) get the exponential 0. In a row, the exact exponentials of such
+differences add up to at most a step of 2**-15."""
 
 
 class _Exponentials:
@@ -80,12 +81,12 @@ class _Exponentials:
         reach = min(width, step * 65536)  # differences are at most step * 65536
         factor = max(reach / 65536 / step, 2.0**-16)
         shifted = b.compute(Op.ADD, self.differences(b), round(reach / step / 2))
-        if 65536 / factor >= 2**31:  # clamp differences beyond the table, which would exceed 32 bits
+        if 65536 / factor >= 2**31:  # clamp differences below the table, as RESCALE would exceed 32 bits
             shifted = b.compute(Op.MAXIMUM, shifted, -math.ceil(32768 * factor))
         index = b.rescale(shifted, 1 / factor, DType.INT16)
         points = np.exp((np.arange(ENTRIES) / (ENTRIES - 1) - 1) * reach)
         if reach == width:
-            points[0] = 0.0  # entry 0 stands for all smaller differences, maybe many, so it is 0
+            points[0] = 0.0  # set entry 0 to 0, because it also stands for all smaller differences
         curvature = (reach / (ENTRIES - 1)) ** 2 / 16
         wide = lookup(b, index, np.rint(points * (1 - curvature) * 2**15))
         return shift_right(b, wide, 15 + 7 - self.bits)

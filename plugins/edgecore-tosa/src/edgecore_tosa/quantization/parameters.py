@@ -42,11 +42,12 @@ NORMS = frozenset({aten.native_layer_norm.default, aten.native_group_norm.defaul
 _INTEGERS = {torch.int8: DType.INT8, torch.int16: DType.INT16, torch.int32: DType.INT32}
 
 ReadConstant = Callable[[Any], "torch.Tensor | None"]
-"""A function (node) -> the tensor of a constant, None for other nodes."""
+"""A function that returns the tensor of a constant node, and None for other nodes."""
 
 
 RealArguments = Callable[[Node], "set[Node]"]
-"""A function (call) -> the arguments that may be constants of real numbers where the call computes with integers."""
+"""A function that returns the arguments of a call that may be floating-point constants although the call is quantized.
+"""
 
 
 class Parameters:

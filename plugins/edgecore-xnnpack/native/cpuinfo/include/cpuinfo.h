@@ -1,8 +1,8 @@
 /* The processor that this process runs on, as XNNPACK asks for it.
  *
- * XNNPACK calls these functions and includes a header of this name. They are written for this plugin, in place of the
- * library cpuinfo, and are a small part of its interface: only the features, microarchitectures and caches by which
- * XNNPACK chooses kernels and tiles. The microarchitectures have other numbers than in that library. */
+ * XNNPACK includes a header of this name and calls its functions. This plugin implements them instead of linking the
+ * library cpuinfo, but only the small part of the library's interface by which XNNPACK chooses kernels and tiles:
+ * features, microarchitectures and caches. The microarchitectures have other numbers than in the library. */
 #ifndef EDGECORE_XNNPACK_CPUINFO_H_
 #define EDGECORE_XNNPACK_CPUINFO_H_
 
@@ -69,11 +69,12 @@ struct cpuinfo_uarch_info {
   enum cpuinfo_uarch uarch;
 };
 
-/* Must be called before all others; may be called again, by any thread. Returns true. */
+/* Must be called before all other functions; may be called again, by any thread. Returns true. */
 bool cpuinfo_initialize(void);
 
-/* These return NULL for an index other than 0. They describe the fastest cores on Arm, where edgecore's threads run,
- * and the core that asks first on x86. The caches are NULL if their sizes are unknown. */
+/* Return NULL for an index other than 0. On Arm, the results describe the fastest cores, on which edgecore's threads
+ * run. On x86, the results describe the core that runs the first call of cpuinfo_initialize. A cache of unknown size is
+ * NULL. */
 const struct cpuinfo_core *cpuinfo_get_core(uint32_t index);
 const struct cpuinfo_uarch_info *cpuinfo_get_uarch(uint32_t index);
 const struct cpuinfo_cache *cpuinfo_get_l1d_cache(uint32_t index);

@@ -199,9 +199,9 @@ void run_windows(Trial *trial, const LayerTypes &types, const std::vector<Window
   }
 }
 
-// Tests 2x2 convolutions whose numbers of output pixels make the last tile of pixels have every possible size. They
-// have more input channels than a kernel multiplies at a time (64 bytes). A last tile of one row is a special case: AMX
-// kernels have a separate loop for it.
+// Tests 2x2 convolutions whose numbers of output pixels make the last tile of pixels have every possible size. The
+// convolutions have more input channels than a kernel multiplies at a time (64 bytes). A last tile of one row is a
+// special case: AMX kernels have a separate loop for it.
 void run_last_tiles(Trial *trial, const LayerTypes &types) {
   const bool is_full = trial->extent == Extent::kFull;
   std::vector<uint32_t> inputs = {70};

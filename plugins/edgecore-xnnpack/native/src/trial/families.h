@@ -1,4 +1,4 @@
-// Trials (tests) of XNNPACK's kernels: run, on small shapes, every kind of kernel that the delegate can use, and
+// Trials (tests) of XNNPACK's kernels. They run, on small shapes, every kind of kernel that the delegate can use, and
 // compare the results with a reference that is computed in double precision from the definition of the operation. A
 // family is an operation with the types of its inputs and outputs.
 //

@@ -42,7 +42,8 @@ Weights draw_weights(Trial *trial, const LayerTypes &types, const Dims &dims, si
 // Draws a random input of shape `dims`. With dynamic quantization, each batch of `batch` consecutive elements has its
 // own scale and zero point. Elements of a batch are integer multiples of a power of two, and their min and max
 // (including 0) are 255 such steps apart. So XNNPACK's scale, (max - min) / 255, is that power of two, quantization is
-// exact, and the comparison needs no tolerance for it. The minimum, and thus the zero point, differs between batches.
+// exact, and the comparison needs no tolerance for rounded inputs. The minimum, and thus the zero point, differs
+// between batches.
 Tensor draw_input(Trial *trial, const LayerTypes &types, const Dims &dims, size_t batch, const LayerScales &scales);
 
 Tensor declare_output(const LayerTypes &types, const Dims &dims, const LayerScales &scales);

@@ -26,8 +26,8 @@ std::string case_text(const Layer &l) {
   return text;
 }
 
-// Draws output ranges for the convolution and for the sum. Each of the two has a range in a third of the cases, as
-// after a ReLU.
+// Output ranges of the convolution and of the sum, as a fused ReLU gives them. Each of the two has a finite range in a
+// third of the cases; `index` is the number of the case.
 struct Ranges {
   explicit Ranges(size_t index)
       : product_min(index % 3 == 1 ? 0 : -kInfinity),

@@ -29,7 +29,7 @@ struct Tensor {
   std::vector<float> scales;  // scales of the channels of qcint8, qcint32 and qcint4
   std::vector<uint16_t> block_scales;  // qbint4: scales as bf16, [channels, blocks]
   size_t block = 0;                    // qbint4: number of elements in a block
-  size_t nonbatch_dims = 0;            // qdint8
+  size_t nonbatch_dims = 0;            // qdint8: number of trailing dims that share a scale and zero point
   std::vector<uint8_t> bytes;
 
   // Returns the elements as real numbers, dequantized. Supports fp32, fp16, int32, qint8 and quint8.

@@ -22,7 +22,8 @@ _LIMITS_OFF = (float("-inf"), float("inf"))
 def describe(blob: Buffer, named_data: Mapping[str, Any]) -> list[str]:
     """Return lines about the blob and its arguments, states and nodes. Sizes are in memory order (NHWC for images).
 
-    A convolution shows the algorithm that this processor would choose with the default load options (see `winograd`).
+    A convolution's line names the algorithm that the delegate would choose on this processor with the default load
+    options; the load option `winograd` can change this choice.
 
     Raises:
         FormatError: The blob is damaged.
@@ -48,7 +49,7 @@ def describe(blob: Buffer, named_data: Mapping[str, Any]) -> list[str]:
 
 
 def _forms(graph: g.Graph) -> dict[int, list[str]]:
-    """Map each convolution's node index to a description of its algorithm, and -1 to a summary of all of them."""
+    """Map the node index of each convolution to lines about its algorithm, and -1 to lines about all convolutions."""
     tensors = {value.id_out: value for _, value in _tensors(graph)}
     numbers, indices = [], []
     for index, node in enumerate(graph.nodes):
@@ -59,7 +60,8 @@ def _forms(graph: g.Graph) -> dict[int, list[str]]:
         if len(output.dims) != 4:
             continue
         is_fp32 = all(value.datatype == g.Datatype.FP32 for value in (image, kernel, output))
-        # Append the fields of the C++ struct ConvolutionSize (native/src/convolution_forms.h), in its order.
+        # Append the fields of the C++ struct ConvolutionSize in the order of its declaration
+        # (native/src/convolution_forms.h).
         numbers += [
             is_fp32, conv.kernel_height, conv.kernel_width, conv.subsampling_height, conv.subsampling_width,
             conv.dilation_height, conv.dilation_width, conv.groups, conv.group_input_channels,

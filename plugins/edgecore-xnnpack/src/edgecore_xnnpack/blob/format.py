@@ -230,9 +230,9 @@ def _nibbles(array: NDArray[np.int8]) -> NDArray[np.uint8]:
 def _bfloat16(scales: NDArray[np.float32]) -> NDArray[np.uint16]:
     """Round positive finite float32 numbers to bf16, to nearest, ties to even.
 
-    A bf16 number is the upper 16 bits of a float32. Adding 0x7FFF, just below half of the last bit that remains,
-    carries into that bit if the lower 16 bits are above half; adding the last bit itself decides ties. NaN could
-    become an infinity, but scales are finite.
+    A bf16 number is the upper 16 bits of a float32. The sum of the float32's bits, 0x7FFF and bit 16 carries into bit
+    16 if the lower 16 bits are above 0x8000 (round up), or equal to 0x8000 while bit 16 is 1 (a tie, rounded to the
+    even number). NaN could become an infinity, but scales are finite.
     """
     bits = np.ascontiguousarray(scales, np.float32).view(np.uint32)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)

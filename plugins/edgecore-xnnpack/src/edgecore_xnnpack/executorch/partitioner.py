@@ -1,4 +1,4 @@
-"""ExecuTorch's partitioners for XNNPACK, and its settings for lowering."""
+"""ExecuTorch's partitioners for XNNPACK, and the function that returns the settings for lowering."""
 
 from __future__ import annotations
 
@@ -84,5 +84,5 @@ class XnnpackFloatingPointPartitioner(XnnpackPartitioner):
 
 
 def get_xnnpack_edge_compile_config(skip_dim_order: bool = False) -> edgecore.EdgeCompileConfig:
-    """Return edgecore's own settings for lowering to XNNPACK. The argument is ignored."""
+    """Return edgecore's own settings for lowering to XNNPACK. `skip_dim_order=True` has no effect and warns."""
     return edgecore.EdgeCompileConfig(_skip_dim_order=skip_dim_order)

@@ -115,7 +115,7 @@ class Lowering:
         return self.subgraph
 
     def _source(self, node: Node) -> None:
-        """Add an input of the node that `probe` lowers: a weight as a constant, any other as a subgraph input."""
+        """Add an input of the node that `probe` lowers: a weight as a constant, another tensor as a subgraph input."""
         if self._constants.has(node):
             self._tensors[node] = self._constants.get(node)
         elif is_dequantize(node) and all(map(self._constants.has, node.all_input_nodes)):
@@ -153,7 +153,7 @@ class Lowering:
     def _outputs(self, node: Node) -> None:
         results = node.args[0]
         assert isinstance(results, (list, tuple))
-        # A delegate cannot return an input, a state, or the same output twice, so these are copied.
+        # A delegate cannot return an input, a state, a constant, or the same output twice: return copies of these.
         unavailable: set[SubgraphValue | None] = {*self.subgraph.inputs, *self.subgraph.in_states}
         # Skip the first results: the new contents of mutable buffers, which stay in the delegate's states.
         for result in results[len(self._buffers) :]:
@@ -340,7 +340,7 @@ class Lowering:
         return output
 
     def emit_with_indices(self, image: SubgraphValue, shape: Shape) -> tuple[SubgraphValue, SubgraphValue]:
-        """Emit an operation that computes the maxima over the height of an image of width 1, and their indices."""
+        """Emit the maxima over the height of an image of width 1, and the indices of these maxima along the height."""
         maxima = self.emit(g.ArgMaxPooling2d, [image], shape, LAST, pooling_height=image.shape[2], pooling_width=1)
         self.subgraph.nodes[-1].second = indices = SubgraphValue(shape, is_index=True)
         return maxima, indices
@@ -376,7 +376,7 @@ class Lowering:
 
         A permutation from NCHW to NHWC becomes an `Alias` (it only renames dimensions) whose input is an image with
         channels last. The output has the same bytes as that image, so that the layout pass inserts a transpose only if
-        the image has channels first. A permutation from NHWC to NCHW is the reverse.
+        the image has channels first. For a permutation from NHWC to NCHW, the output is an image with channels last.
         """
         order = tuple(order)
         if order == tuple(range(len(order))):

@@ -43,7 +43,10 @@ TO_FIRST = {4: CHANNELS_FIRST, 5: (0, 4, 1, 2, 3)}
 
 @dataclass(frozen=True, slots=True)
 class FixedLayouts:
-    """Layout constraint of an operation that prescribes each input's and the output's layout; None allows any."""
+    """Layout constraint of an operation that prescribes a layout for all inputs, and one for the output.
+
+    None in place of a layout allows both layouts.
+    """
 
     input: Layout | None
     output: Layout | None
@@ -72,10 +75,10 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True)
 class DynamicQuantization:
-    """Marks a tensor that XNNPACK quantizes to int8 at run time, with a scale and zero point per part.
+    """Marks a tensor that XNNPACK quantizes to int8 at run time, with a scale and zero point per token or image.
 
     Attributes:
-        dims: How many trailing dimensions form a part: 1 for a token (row), 3 for an image.
+        dims: Number of trailing dimensions that share a scale and zero point: 1 for a token (row), 3 for an image.
     """
 
     dims: int = 1

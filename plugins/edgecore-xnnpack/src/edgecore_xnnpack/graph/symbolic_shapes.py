@@ -138,7 +138,7 @@ def merge(subgraphs: Sequence[Subgraph]) -> Subgraph:
 
 
 def _join(same: dict[SubgraphValue, tuple[SubgraphValue, ...]], values: tuple[SubgraphValue | None, ...]) -> None:
-    """Record that `values`, one per sample, are the same tensor. In the first, sizes that differ become symbolic."""
+    """Record that `values`, one per sample, are the same tensor; make sizes that differ symbolic in `values[0]`."""
     first = values[0]
     if first is None:
         return
@@ -169,7 +169,7 @@ def _equal(a: SubgraphValue, b: SubgraphValue) -> bool:
 
 
 def _compare(ops: tuple[SubgraphNode, ...], same: dict[SubgraphValue, tuple[SubgraphValue, ...]]) -> None:
-    """Check that `ops`, one per sample, are the same operation. In the first, sizes that differ become symbolic."""
+    """Check that `ops`, one per sample, are the same operation; make sizes that differ symbolic in `ops[0]`."""
     op = ops[0]
     name = op.kind.__name__
     if any((other.kind, other.rule, len(other.inputs)) != (op.kind, op.rule, len(op.inputs)) for other in ops):

@@ -97,8 +97,8 @@ def _check_prelu(query: Query) -> str | None:
         return None
     if rank not in (2, 3, 4):
         return f"rank {rank}"
-    # Make both weights broadcast against the input: _prelu_kernel's weight has at most the rank of the input, and
-    # broadcasts; prelu's weight is a vector with a slope per channel.
+    # The weight of _prelu_kernel has a shape that broadcasts against the input. The weight of prelu is a vector with a
+    # slope per channel: add dims of size 1, [C] -> [C, 1, 1] for an input [N, C, H, W], so that it broadcasts too.
     shape = weight.shape if query.node.target is aten._prelu_kernel.default else (*weight.shape, *[1] * (rank - 2))
     per_channel = (query.shape[1], *[1] * (rank - 2))
     return None if tuple(shape) in (per_channel, (1, *per_channel)) else f"a weight of shape {list(weight.shape)}"
@@ -126,10 +126,11 @@ def softplus(low: Lowering, value: SubgraphValue) -> SubgraphValue:
 
 
 _MIN_THRESHOLD = 15
-"""Minimum threshold of a softplus that is supported.
+"""The smallest threshold of a softplus that is supported.
 
-PyTorch returns x instead of softplus(x) for x above the threshold. The lowering ignores the threshold. For x of 15 or
-more this makes no difference: softplus(x) - x is 3e-7 or less, under half a unit in the last place of x (4.8e-7).
+PyTorch returns x instead of softplus(x) if beta * x is above the threshold; the lowering ignores the threshold. With
+beta = 1, this makes no difference for x of 15 or more: softplus(x) - x is 3e-7 or less, under half a unit in the last
+place of x (4.8e-7). Another beta scales the difference and x alike.
 """
 
 

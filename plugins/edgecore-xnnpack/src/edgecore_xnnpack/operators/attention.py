@@ -25,7 +25,8 @@ aten = torch.ops.aten
 
 MIN_FINITE = float(np.finfo(np.float32).min)
 MIN_NORMAL = 2.0**-126
-"""The smallest positive normal float32. Its product with a finite float32 is between -4 and 4, with -inf it is -inf."""
+"""The smallest positive normal float32. Finite float32 numbers times this number are between -4 and 4; -inf stays -inf.
+"""
 
 
 def _check_attention(query: Query) -> str | None:
@@ -88,7 +89,10 @@ def _attention(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _caches(low: Lowering, key: Node, value: Node) -> tuple[Node, Node] | None:
-    """Return the updates of the KV caches that attention reads as key and value; None unless both are caches."""
+    """Return the updates of the KV caches that attention reads as key and value.
+
+    Return None if key or value is not a cache of the delegate, or if their shapes differ in another dim than the last.
+    """
     keys, values = cache_of(key), cache_of(value)
     if keys is None or values is None or not (low.has_value(keys) and low.has_value(values)):
         return None

@@ -113,11 +113,11 @@ def _convolve_volume(
 ) -> SubgraphValue:
     """Emit a 3-d convolution as 2-d convolutions. Each tuple of `geometry` is (depth, height, width).
 
-    - If the kernel has a height and width of 1, without stride and padding there: one convolution along the height of
-      the image [N, C, D, H * W].
-    - Otherwise each plane is an image. For one output plane, a kernel of depth K reads K input planes. They are
-      concatenated along the channels, which gives K * C channels, and one 2-d convolution sums over all of them. It
-      needs as many multiplications as the 3-d convolution.
+    - A kernel [K, 1, 1] without stride and padding in height and width becomes one convolution along the height of the
+      image [N, C, D, H * W].
+    - For other kernels, each plane [N, C, H, W] is an image. For one output plane, a kernel of depth K reads K input
+      planes. These planes are concatenated along the channels, which gives K * C channels, and one 2-d convolution sums
+      over all channels. It needs as many multiplications as the 3-d convolution.
     - With groups, the concatenated channels would have to be interleaved by group. K convolutions and their sum avoid
       this.
     """

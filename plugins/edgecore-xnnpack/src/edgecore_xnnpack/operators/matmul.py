@@ -21,7 +21,7 @@ DYNAMIC_DEQUANTIZE = (library.dequantize_per_tensor.tensor, library.dequantize_p
 """Operators that dequantize a tensor which was quantized at run time."""
 
 BLOCK = 32
-"""XNNPACK's groups of elements in a row of weights are multiples of this."""
+"""In weights with a scale per group of elements in a row, XNNPACK supports groups of a multiple of 32 elements."""
 
 
 def fully_connected(

@@ -21,7 +21,7 @@ from edgecore_xnnpack.schema import graph as g
 aten = torch.ops.aten
 
 MAX_IN_WINDOW = 2**16
-"""Maximum height and maximum width of a pooling window, as the delegate accepts them."""
+"""The largest height, and the largest width, of a pooling window that the delegate accepts."""
 
 Pair = tuple[int, int]
 

@@ -23,7 +23,7 @@ def _check(query: Query) -> str | None:
     parameters = parameters_of(query.node)
     assert parameters is not None
     if query.is_constant(query.node):
-        return None  # a weight may have any scheme: if XNNPACK cannot store the integers, it becomes a float32 constant
+        return None  # accept a weight with any scheme: if XNNPACK cannot store integers, it gets float32 numbers
     if not parameters.is_per_tensor:
         return "a scale per channel of a tensor that is not constant"
     if parameters.dtype != torch.int8 or (parameters.quant_min, parameters.quant_max) != (-128, 127):

@@ -37,7 +37,7 @@ class Cell:
         self.input_bias, self.state_bias = weights[2:] if len(weights) == 4 else (np.zeros(size, np.float32),) * 2
 
     def inputs(self, low: Lowering, sequence: SubgraphValue) -> SubgraphValue:
-        """Emit the part of the gates that depends on the inputs, for all steps: [steps, batch, gates * hidden]."""
+        """Emit the summand of the gates that depends on the inputs, for all steps: [steps, batch, gates * hidden]."""
         raise NotImplementedError
 
     def step(self, low: Lowering, inputs: SubgraphValue, states: States) -> States:
@@ -46,7 +46,7 @@ class Cell:
 
 
 def _matmul(low: Lowering, state: SubgraphValue, weight: Array, bias: Array | None = None) -> SubgraphValue:
-    """Emit the part of the gates that depends on the state; compute it at compile time if the state is constant."""
+    """Emit the summand of the gates that depends on the state: state * weight^T + bias; fold it for constant states."""
     if state.constant is not None:
         result = state.constant @ weight.T
         return low.constant(result if bias is None else result + bias)

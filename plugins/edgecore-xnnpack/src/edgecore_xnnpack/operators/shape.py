@@ -19,7 +19,7 @@ from edgecore_xnnpack.schema import graph as g
 aten = torch.ops.aten
 
 MAX_PIECES = 64
-"""Maximum number of slices that one call may become; above it, edgecore's own kernel for the operator is faster."""
+"""Maximum number of slices that one call may become; with more, edgecore's own kernel for the operator is faster."""
 
 _CONCATENATE = {2: g.Concatenate2, 3: g.Concatenate3, 4: g.Concatenate4, 5: g.Concatenate5}
 
@@ -63,7 +63,7 @@ def _sizes(node: Any) -> list[Any]:
 
 
 def _split_or_joined(low: Lowering, value: SubgraphValue, before: list[Any], after: list[Any]) -> SubgraphValue | None:
-    """Emit a view with several symbolic sizes without a reshape node, which can infer only one of them.
+    """Emit a view with several symbolic sizes without a reshape node, which can infer only one symbolic size.
 
     This is possible if the view changes static sizes only and does one of these: split a size into two, join two
     sizes, add a size of 1, or remove a size of 1. A split [.., a*b, ..] -> [.., a, b, ..] takes the `a` slices of

@@ -22,7 +22,8 @@ FP16_KINDS = HEAVY | {
 """Kinds of operations that XNNPACK has in fp16, and whose results rarely exceed the range of fp16."""
 
 WIDE = frozenset({g.Convert, g.Div, g.Exp, g.ReciprocalSquareRoot, g.Square, g.SquareRoot})
-"""Kinds whose results may exceed 65504, the maximum of fp16, or round to 0; of `Convert`, the dequantized numbers."""
+"""Kinds of operations whose results may exceed 65504, the maximum of fp16, or round to 0. `Convert` is one of them,
+because dequantized numbers may."""
 
 ELEMENTWISE = frozenset({
     Alias, g.Add, g.Clamp, g.Copy, g.Maximum, g.Minimum, g.Multiply, g.Negate, g.StaticReshape, g.StaticSlice,
@@ -120,7 +121,7 @@ class _Fp16Converter:
                 (self.everything or op.is_fp16) and op.kind in FP16_KINDS and _is_float(op) and not op.needs_fp32
             )
             if is_wanted and not (wide or is_average or has_computed_filter or is_softmax_of_fp32):
-                keeps_weight = op.kind is g.ConvTranspose2d  # transposed convolutions of executorch 1.5 need fp32
+                keeps_weight = op.kind is g.ConvTranspose2d  # executorch 1.5 needs fp32 weights here
                 op.inputs = [v if keeps_weight and v.constant is not None else self._to_fp16(v, op) for v in op.inputs]
                 if op.clamp is not None:
                     op.clamp = (_in_fp16_range(op.clamp[0]), _in_fp16_range(op.clamp[1]))

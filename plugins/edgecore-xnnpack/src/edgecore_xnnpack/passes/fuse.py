@@ -82,7 +82,7 @@ def _fuse_clamp(op: SubgraphNode, producer: SubgraphNode) -> bool:
 
 
 def _fuse_pad(op: SubgraphNode, producer: SubgraphNode) -> bool:
-    """Add a zero padding of height and width to the padding of the convolution that reads it."""
+    """Remove a zero padding of height and width; the padding of the convolution that reads the image grows by it."""
     if op.kind not in (g.Conv2d, g.DepthwiseConv2d) or producer.kind is not g.StaticConstantPad:
         return False
     before, after = producer.attributes["pre_paddings"], producer.attributes["post_paddings"]

@@ -3,14 +3,14 @@
 XNNPACK's convolutions and poolings need channels last. Other operations work in both layouts if inputs and output
 agree. The caller's tensors have fixed layouts. The cheapest choice is a minimum cut of a graph with the source `last`
 and the sink `first`. A value with a fixed layout is one of these two nodes. Every other value is a separate node, and
-the side of the cut on which it lies is its layout. An edge a -> b costs its capacity if the cut puts a on the side of
-`last` and b on the side of `first`. For a value v, let c be the cost of transposing it:
+the side of the cut on which the node lies is the value's layout. An edge a -> b costs its capacity if the cut puts a
+on the side of `last` and b on the side of `first`. For a value v, let c be the cost of transposing v:
 
-- If v has one reader r, edges v -> r and r -> v of capacity c: c is paid if their layouts differ.
-- If v has readers r1, r2, .., it is transposed at most once, for all readers with the other layout. Two auxiliary
-  nodes make the cut pay c once. Edges v -> all_last of capacity c and all_last -> ri of infinite capacity: `all_last`
-  can be `last` only if all readers are, so c is paid if v is `last` and some reader is `first`. Edges ri -> any_last
-  of infinite capacity and any_last -> v of capacity c: the same with the layouts exchanged.
+- If v has one reader r, the edges v -> r and r -> v have capacity c: the cut pays c if the layouts of v and r differ.
+- If v has readers r1, r2, .., v is transposed at most once, for all readers with the other layout. Two auxiliary nodes
+  make the cut pay c only once. The edge v -> all_last has capacity c, and each edge all_last -> ri infinite capacity:
+  `all_last` can be `last` only if all readers are, so the cut pays c if v is `last` and some reader is `first`. The
+  edges ri -> any_last of infinite capacity and any_last -> v of capacity c do the same for the exchanged layouts.
 
 The cut is found by augmenting along shortest paths (Edmonds and Karp), which is fast for graphs of some hundred nodes.
 """
@@ -46,8 +46,8 @@ FEW_CHANNELS = 4
 """An int8 image with at most this number of channels is slow to transpose."""
 
 _SCALE = 64
-"""Cost of transposing one element. The cost is 1 instead for a tensor whose bytes are the same in both layouts, because
-it only needs a reshape."""
+"""Cost of transposing one element. An element of a tensor that has the same bytes in both layouts costs 1 instead,
+because such a tensor only needs a reshape."""
 
 
 def assign_layouts(subgraph: Subgraph) -> None:
@@ -106,10 +106,10 @@ def _choose(subgraph: Subgraph) -> set[SubgraphValue]:
 
 
 def _cost(value: SubgraphValue) -> int:
-    """Return the cost of transposing a value: `_SCALE` for each element, or 1 if only a reshape is needed.
+    """Return the cost of changing the layout of a value: `_SCALE` per element, or 1 per element for a reshape.
 
-    An int8 image with few channels costs 1 more than a float image of the same size, because it is slower to transpose.
-    So if either of the two can be transposed, the cut chooses the float image.
+    An int8 image with few channels is slower to transpose than a float image of the same size, so it costs 1 more: if
+    the cut may transpose either, it chooses the float image.
     """
     is_slow = value.quantization is not None and value.shape[1] <= FEW_CHANNELS
     return value.size * (1 if value.has_one_order else _SCALE) + is_slow

@@ -27,15 +27,16 @@ from edgecore_xnnpack.graph.subgraph import (
 from edgecore_xnnpack.schema import graph as g
 
 WEIGHTED = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected})
-"""Kinds with a weight. Their integer forms read an int8 input, an int8 weight and an int32 bias."""
+"""Kinds of operations with a weight. In integers, they read an int8 input, an int8 weight and an int32 bias."""
 
 QUANTIZED_DIMS = {g.FullyConnected: 1, g.Conv2d: 3, g.ConvTranspose2d: 3}
-"""Kinds with an integer form whose input is quantized at run time, and the last dimensions that share parameters."""
+"""Maps the kinds of operations that can read an input quantized at run time to the number of trailing dimensions of the
+input that share a scale and zero point."""
 
 RESCALING = frozenset({
     g.Add, g.Subtract, g.Multiply, g.GlobalAvgPooling2d, g.Sigmoid, g.Tanh, g.LeakyReLU, g.ELU, g.Hardswish,
 })  # fmt: skip
-"""Kinds whose integer form allows different quantization parameters for all inputs and the output."""
+"""Kinds of operations that, in integers, allow different quantization parameters for each input and the output."""
 
 CONCATENATES = frozenset({g.Concatenate2, g.Concatenate3, g.Concatenate4, g.Concatenate5})
 
@@ -43,20 +44,22 @@ MOVING = frozenset({
     g.MaxPooling2d, g.Clamp, g.Copy, g.StaticReshape, g.StaticTranspose, g.StaticSlice, g.StaticConstantPad,
     g.StaticResizeBilinear2D, *CONCATENATES,
 })  # fmt: skip
-"""Kinds whose integer form requires equal quantization parameters of inputs and output."""
+"""Kinds of operations that, in integers, require equal quantization parameters of inputs and output."""
 
 MOVES_ONE_INPUT = frozenset({g.Copy, g.StaticReshape, g.StaticTranspose, g.StaticSlice})
-"""Kinds that only move the elements of one input; a conversion may come before or after, with equal results."""
+"""Kinds of operations that only move the elements of one input. Quantizing or dequantizing before or after such an
+operation gives equal results."""
 
 FIXED_OUTPUT = {g.Sigmoid: Quantization(1 / 256, -128), g.Tanh: Quantization(1 / 128, 0)}
-"""Kinds whose integer form has a fixed output scale and zero point in XNNPACK."""
+"""Kinds of operations that, in integers, have a fixed output scale and zero point in XNNPACK."""
 
 MIN_RATIO, MAX_RATIO = 2.0**-10, 2.0**8
-"""XNNPACK's limits for input scale / output scale; for a multiplication: product of input scales / output scale."""
+"""XNNPACK requires MIN_RATIO <= input scale / output scale < MAX_RATIO. For a multiplication, the product of both input
+scales takes the place of the input scale."""
 
 
 def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
-    """Replace operations of `subgraph` by integer operations; sizes may vary between calls if `has_symbolic_sizes`."""
+    """Replace operations of `subgraph` by integer operations; `has_symbolic_sizes` means that sizes vary."""
     _quantize_at_run_time(subgraph)
     _dequantize_later(subgraph)
     _quantize_earlier(subgraph)
@@ -69,7 +72,8 @@ def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
     elided: set[SubgraphNode] = set()
     for op in subgraph.nodes:
         if has_symbolic_sizes and op.kind is g.GlobalAvgPooling2d:
-            # executorch 1.5 allocates integer sums for the sizes of the first call; larger sizes would overrun them.
+            # Keep floating point: executorch 1.5 allocates integer sums for the sizes of the first call, and writes
+            # beyond the allocated memory if a later call has larger sizes.
             continue
         following = readers.get(op.output, [])
         if len(following) != 1 or uses[op.output] != 1 or not _is_quantize(following[0]):
@@ -112,8 +116,8 @@ def _quantize_at_run_time(subgraph: Subgraph) -> None:
 def _mark_after_moves(subgraph: Subgraph) -> None:
     """Move `QuantizePerToken` marks past reshapes and zero paddings, to right before a layer.
 
-    Reshapes and paddings keep rows and images intact, so the marks keep their meaning. Layers that read the same tensor
-    share the mark.
+    At run time, each row (or image) of a marked tensor gets its own scale. Reshapes and paddings neither split nor
+    merge these rows, so quantization after them gives the same scales. Layers that read the same tensor share the mark.
     """
     producers = subgraph.producers()
     moved: dict[Any, SubgraphValue] = {}
@@ -209,7 +213,7 @@ def _scaled(clamp: tuple[float, float] | None, factor: float) -> tuple[float, fl
 
 
 def _keep_integer_weights(subgraph: Subgraph) -> None:
-    """Store dequantized weights of linear layers with float32 inputs as integers: a quarter or an eighth of the bytes.
+    """Store dequantized weights of linear layers with float32 inputs as integers of 8 or 4 bits, to save memory.
 
     The bias becomes a separate addition, because XNNPACK's kernels for integer weights and float32 inputs would
     multiply the bias by the scale of the weight.
@@ -369,9 +373,9 @@ def _is_supported(kind: type, inputs: list[Quantization], output: Quantization) 
 def _supports_slope(slope: float, source: Quantization, target: Quantization) -> bool:
     """Return True if the fixed-point kernel of LeakyReLU can represent its two factors.
 
-    The factors are input scale / output scale, and this ratio times the slope. Both may be from 2^-8 to 2^7, but the
-    second must be less than 2^7, by at least one unit of its 15 bits. `native/src/nodes_unary.cpp` checks the same
-    limits in float32.
+    The first factor is input scale / output scale, from 2^-8 to 2^7. The second is the first times the slope; its
+    magnitude is from 2^-8 to 2^7 - 2^-8, the largest number of 15 bits with 8 fractional bits.
+    `native/src/nodes_unary.cpp` checks the same limits in float32.
     """
     ratio = np.float32(source.scale) / np.float32(target.scale)
     negative = abs(ratio * np.float32(slope))

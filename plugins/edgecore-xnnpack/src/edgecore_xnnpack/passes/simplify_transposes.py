@@ -25,11 +25,11 @@ _ROWS = (0, 2, 1)
 def simplify_transposes(subgraph: Subgraph) -> None:
     """Remove redundant transposes from `subgraph`, whose layouts are not chosen yet.
 
-    - Pixels as rows: reshape [N, C, H, W] -> [N, C, HW], then transpose -> [N, HW, C]. The result has the bytes of the
-        image with channels last, so a single reshape replaces both operations. The reverse is simplified likewise.
-    - Two transposes in a row are merged into one. Attention has such a pair for its keys.
-    - A linear layer that reads a flattened image: the image is flattened with channels last instead, without a
-      transpose, and the columns of the layer's weight are permuted to match.
+    - A reshape [N, C, H, W] -> [N, C, HW] and a transpose -> [N, HW, C] become a single reshape, because the result has
+      the bytes of the image with channels last. The reverse, a transpose and then a reshape, is simplified likewise.
+    - Two transposes in a row become one. Attention has such a pair for its keys.
+    - If a linear layer reads a flattened image, the image is flattened with channels last, without a transpose, and the
+      columns of the layer's weight are permuted from the order C, H, W to H, W, C.
     """
     _merge_transposes(subgraph)
     _drop_unread(subgraph)

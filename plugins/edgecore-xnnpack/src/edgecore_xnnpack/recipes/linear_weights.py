@@ -48,7 +48,7 @@ def quantize_linear_layers(
         selects: Returns True for the calls to quantize.
         bits: 4 or 8, the bits of weights.
         group: The number of elements that share a scale, with 4 bits; None for a scale per row. A weight whose row
-            length is not a multiple of it has 8 bits and a scale per row.
+            length is not a multiple of `group` gets 8 bits and a scale per row.
         is_dynamic: True to quantize inputs per token at run time, False to keep them in floating point.
 
     Raises:

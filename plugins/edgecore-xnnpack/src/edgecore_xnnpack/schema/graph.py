@@ -449,8 +449,8 @@ class ConstantDataOffset:
 class State:
     """A mutable buffer of the model that the delegate keeps.
 
-    `name` is its qualified name. If `has_initial`, the initial content is the named data with this name; otherwise it
-    is zero.
+    `name` is the qualified name of the buffer. The initial content is the named data with this name if `has_initial`,
+    else zeros.
     """
 
     value_id: int = scalar(0, "u32")
