@@ -91,16 +91,17 @@ def run_everything(environment: Environment) -> None:
     here = [name for name, tags in PLATFORMS.items() if any(wheel_for(name, tag) for tag in tags if is_here(tag))]
     with_compilers = [name if name == "edgecore-coreml-standin" else f"{name}[compile]" for name in here]
     environment.install(TORCH, *with_compilers, *EXAMPLES)
-    environment.install("--no-deps", "torchvision==0.28.0")
     print(environment.python("-m", "edgecore", "backends"))
     script = WORK / "readme.py"
     script.write_text("\n".join(python_of_the_readme()))  # later blocks use names of earlier ones
     environment.python(script)
-    environment.python(ROOT / "examples/demo.py")
-    environment.python(ROOT / "examples/qat.py")
     (WORK / "sketch.py").write_text(SKETCH)
     environment.python(WORK / "sketch.py", WORK / "tiny")
     print(environment.python(ROOT / "examples/llm.py", WORK / "tiny", "Hi"))
+    # Beside a torch for CPUs, torchvision lacks its native operators; transformers imports it if it is installed.
+    environment.install("--no-deps", "torchvision==0.28.0")
+    environment.python(ROOT / "examples/demo.py")
+    environment.python(ROOT / "examples/qat.py")
     folder = environment.python("-m", "edgecore.plugin", "--cmake-dir").strip()
     options = ["-G", "Ninja", f"-DPTE={WORK / 'model.pte'}", f"-Dedgecore_DIR={folder}"]
     options.append(f"-DPython3_EXECUTABLE={environment.folder / 'bin/python'}")

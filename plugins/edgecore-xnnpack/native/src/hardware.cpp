@@ -47,8 +47,8 @@ enum : uint64_t {
   kAvx512Fp16 = 1u << 17,
 };
 
-// The names of processor features and their flags. `implies` has the other flags of every processor with `flag`: those
-// of instruction sets that XNNPACK's kernels for `flag` also use, and those that hardware-config.c derives from `flag`.
+// The names of processor features and their flags. `implies` has the other flags of every processor with `flag`: flags
+// of instruction sets that XNNPACK's kernels for `flag` also use, and flags that hardware-config.c derives from `flag`.
 // An entry must follow the entries that it implies, because with_implied walks the table once, from the last entry on.
 constexpr struct {
   const char *name;

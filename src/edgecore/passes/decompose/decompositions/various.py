@@ -39,7 +39,9 @@ def decomposes(*targets: OpOverload, applies: Applies = lambda node: True) -> Ca
     """Register the decorated function for the calls of `targets` for which `applies` returns True."""
 
     def register(function: _Function) -> _Function:
-        _TABLE.update(dict.fromkeys(targets, (function, applies)))
+        for target in targets:
+            assert target not in _TABLE, f"{target} has two decompositions"
+            _TABLE[target] = function, applies
         return function
 
     return register
@@ -260,17 +262,6 @@ def _hypot(left: Tensor, right: Tensor) -> Tensor:
     ratio = torch.where(longer == 0, 0.0, shorter / longer)
     length = longer * torch.sqrt(1 + ratio * ratio)
     return torch.where(torch.logical_or(left.isinf(), right.isinf()), torch.inf, length)
-
-
-@decomposes(aten.diagonal_scatter.default, applies=has_static_sizes)
-def _diagonal_scatter(value: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """Write a diagonal: select each element from the new diagonal or the old matrix with a mask."""
-    matrix = value.movedim((dim1, dim2), (-2, -1))
-    rows, columns = matrix.shape[-2:]
-    differences = torch.arange(columns).unsqueeze(0) - torch.arange(rows).unsqueeze(1)
-    length = rows if offset >= 0 else columns
-    filled = aten.constant_pad_nd(source, [0, length - source.shape[-1]]).unsqueeze(-1 if offset >= 0 else -2)
-    return torch.where(differences == offset, filled, matrix).movedim((-2, -1), (dim1, dim2))
 
 
 @decomposes(aten.addmv.default)
