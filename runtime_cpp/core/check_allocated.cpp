@@ -67,7 +67,7 @@ class AllocationCheck {
   }
 
   const fb::ExecutionPlan &plan_;
-  Span<bool> allocated_;  // for each value: true if it is a tensor with memory, or a list that was checked
+  Span<bool> allocated_;  // for each value: true for a tensor with memory, and for a list that was checked
   Error &error_;
   size_t pc_ = 0;
 };

@@ -274,7 +274,8 @@ bool arguments_changed(const MethodImpl &method, const Instruction &instruction)
 // Ends a pending delegate call: the backend calls this function, from any thread, when its work has ended.
 void EDGECORE_CALL complete(void *arg, int32_t code, edgecore_str text) {
   MethodImpl &method = *static_cast<MethodImpl *>(arg);
-  // Read `completion` from the method before `fired` is set: once it is set, another thread may destroy the method.
+  // Read `completion` from the method before `fired` is set: once `fired` is set, another thread may destroy the
+  // method.
   Completion *completion = method.run_state.completion;
   if (code != EDGECORE_OK) (void)fail(method.call_error, code, StringView(text));
   method.run_state.pending.code = code;
@@ -319,8 +320,8 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
     const uint64_t event = config.tracer == nullptr ? 0 : config.tracer->begin(EventKind::kPrepare, backend, pc, -1);
     const Status status = Preparation(*this, pc, error).run();
     if (config.tracer != nullptr) config.tracer->end(event);
-    // The delegate refuses these shapes, but accepted the maximum shapes at load. So report wrong inputs, not a bad
-    // file.
+    // The delegate accepted the maximum shapes when the method was loaded, so the file is valid. Report its refusal of
+    // the current shapes as wrong inputs.
     if (status.code() == EDGECORE_INVALID_PROGRAM) {
       error.code = EDGECORE_INVALID_ARGUMENT;
       return extend(error, " The shapes of the inputs do not fit the program, or each other.");

@@ -54,8 +54,8 @@ Status copy(MethodImpl &method, const DelegateArgument &argument, void *host, bo
               " a buffer of its device failed: ", method.call_error.sentence());
 }
 
-// Binds the tensors that live in device memory of a mutable buffer, which has two device buffers. A tensor with the new
-// content is bound to `spare`, any other tensor to `content`.
+// Binds each tensor that lives in one of the two device buffers of a mutable buffer: a tensor with the new content to
+// `spare`, any other tensor to `content`. Called in each run, because the two device buffers swap roles.
 void bind_states(MethodImpl &method) {
   for (const ResidentSlot *slot = method.bindings.resident; slot != nullptr; slot = slot->next) {
     edgecore_buffer *&bound = slot->copy == nullptr ? slot->slot->tensor.buffer : slot->copy->buffer;
@@ -63,8 +63,8 @@ void bind_states(MethodImpl &method) {
   }
 }
 
-// Allocates device memory for a mutable buffer, or replaces the memory that an earlier method allocated if it is too
-// small.
+// Allocates device memory for a mutable buffer. Memory that an earlier method allocated is kept if it is large enough,
+// and replaced otherwise.
 Status reserve(MethodImpl &method, StateSlot &state, const ValueUse &use, Error &error) {
   DeviceState &device = state.device();
   DeviceBuffers &owner = state.shared == nullptr ? method.delegates.buffers : method.config.state->device_buffers();

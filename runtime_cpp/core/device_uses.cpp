@@ -144,7 +144,7 @@ void DeviceUses::note_update(const Instruction &instruction, uint32_t pc) {
   state.update = pc;
   state.content = static_cast<uint32_t>(instruction.args[1]);
   ValueUse &content = note(state.content, pc, false);
-  // only one mutable buffer can swap memory with a value, but this one is the new content of several
+  // this value is the new content of several mutable buffers, but can swap memory with only one of them
   if (content.update != kNoUse) content.several = true;
   content.update = pc;
   content.is_fresh_at_update = content.is_fresh;
@@ -163,9 +163,9 @@ bool DeviceUses::overlap(size_t a, size_t b) const {
   return begin < other + second.capacity && other < begin + first.capacity;
 }
 
-// Returns true if another value at overlapping addresses of the arena may access the memory of `value`. Such a value is
-// a mutable buffer, or is used and its first use does not write it. If `value` itself is a mutable buffer, every used
-// value at overlapping addresses counts.
+// Returns true if another value at overlapping addresses of the arena may expect the content of `value` there: the
+// other value is a mutable buffer, or the first instruction that uses it does not write it. If `value` itself is a
+// mutable buffer, every used value at overlapping addresses counts.
 bool DeviceUses::has_alias(size_t value) const {
   const bool is_state = method_.bindings.tensor_of[value]->state != nullptr;
   for (size_t i = 0; i < uses_.size(); ++i) {

@@ -230,7 +230,8 @@ class Interpreter {
                          ", is a constant or a read-only input.");
   }
 
-  // Binds a view to the memory of its base tensor: data, capacity, readable bytes and read-only flags.
+  // Binds a view to the memory of its base tensor: copies data, capacity and readable bytes, and saves the base's
+  // flags.
   Status bind_view(const Instruction &instruction) {
     if (instruction.args.size() != 3 || method_.run_state.args[0].tag != EDGECORE_TAG_TENSOR ||
         method_.run_state.args[2].tag != EDGECORE_TAG_TENSOR) {
@@ -263,7 +264,7 @@ class Interpreter {
     view.readable = base.readable;
     constexpr uint32_t kInherited = EDGECORE_TENSOR_READ_ONLY | EDGECORE_TENSOR_CONSTANT;
     // Clear the inherited flags, and let call_kernel add them after the kernel's call: the kernel resizes the view, and
-    // resize refuses read-only tensors, although a new shape of the view does not write to the base.
+    // resize would refuse a read-only view, although a new shape of the view writes nothing to the base.
     view.tensor.flags = view.base->flags & ~kInherited;
     inherited_ = base.tensor.flags & kInherited;
     return Status();

@@ -38,7 +38,8 @@ bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t
 }
 
 // Returns true if a move instruction may bind `tensor` to the memory of `moved`. Kernels and delegates were prepared
-// for `tensor` as declared. So `moved` must have its dtype and dim order, and must not have a larger maximum shape.
+// for `tensor` as declared. So `moved` must have the dtype and dim order of `tensor`, and must not have a larger
+// maximum shape.
 bool can_replace(const edgecore_tensor &moved, const edgecore_tensor &tensor) {
   if (moved.scalar_type != tensor.scalar_type || moved.dl.ndim != tensor.dl.ndim) return false;
   for (int32_t i = 0; i < tensor.dl.ndim; ++i) {

@@ -69,8 +69,8 @@ struct DeviceCopy;
 // A tensor whose data is in device memory of a mutable buffer: the mutable buffer itself, an alias, or its new content.
 struct ResidentSlot {
   TensorSlot *slot;
-  DeviceCopy *copy;  // if the host also uses the tensor: its device copy, which alone is in the mutable buffer's device
-                     // memory; otherwise NULL
+  DeviceCopy *copy;  // NULL: the tensor itself is in the mutable buffer's device memory; else only this device copy is,
+                     // because the host also uses the tensor
   DeviceState *state;
   bool is_new_content;  // true: the tensor's data is in DeviceState::spare; false: in DeviceState::content
   ResidentSlot *next;
@@ -206,8 +206,8 @@ class DeviceMemory {
   // Moves values to a device's memory if only delegates of that device's backend use them. Called once, when all
   // delegates are prepared.
   virtual Status assign_buffers(MethodImpl &method, Error &error) const = 0;
-  // Called at the start of each run: copies the content of a mutable buffer between host and device memory if another
-  // method, a reset or an import left the current content in the wrong one of the two for this method.
+  // Called at the start of each run. If this method uses a mutable buffer on the device, and a reset, an import or
+  // another method left the current content in host memory, copies the content to the device; also the other way round.
   virtual Status begin_run(MethodImpl &method, Error &error) const = 0;
   // Swaps the two device buffers of a mutable buffer, after delegates have computed its new content in the spare one.
   virtual void update_state(MethodImpl &method, TensorSlot &slot) const = 0;

@@ -23,8 +23,9 @@ bool meets(const TensorSlot &slot, const edgecore_buffer_requirement &need) {
   return bytes == 0 || (address % need.alignment == 0 && slot.readable >= readable);
 }
 
-// Returns true if the copy of an argument needs the old content. The copy of an input needs it. So does the copy of an
-// output that is also another argument, or of a mutable buffer, because the delegate may overwrite only a part of it.
+// Returns true if the copy of an argument must begin with the argument's current content. This holds for an input, and
+// for an output that is also another argument or a mutable buffer, because the delegate may overwrite only a part of
+// such an output.
 bool is_read(const DelegateArgument &argument) {
   return !argument.staging.written || argument.staging.repeated ||
          (argument.slot.tensor.flags & EDGECORE_TENSOR_STATE) != 0;

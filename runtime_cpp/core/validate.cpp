@@ -167,7 +167,7 @@ class PlanValidator {
       }
       seen[dim / 32] |= bit;
     }
-    // Count at least 1 for each size, as the computation of strides does: the strides must not overflow either.
+    // Count a size of 0 as 1, as update_strides does, so that this check also bounds the strides.
     uint64_t reach = type.size;
     for (const int32_t size : sizes) {
       if (size < 0 || multiply_overflows(reach, size == 0 ? 1 : static_cast<uint64_t>(size), &reach) ||

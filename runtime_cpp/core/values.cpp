@@ -177,9 +177,9 @@ struct Builder {
     return Bytes((*segment).data() + offset, (*segment).size() - offset + tail);
   }
 
-  // Sets the shape, strides and maximum shape of a tensor. If the tensor is static and not an input, they never change.
-  // It then shares the arrays of a recent tensor with the same sizes, because separate arrays would be a large part of
-  // a method's memory on a microcontroller.
+  // Sets the shape, strides and maximum shape of a tensor. These never change for a static tensor that is not an input,
+  // so such a tensor shares the arrays of a recent tensor with the same sizes and dim order. Separate arrays would be a
+  // large part of a method's memory on a microcontroller.
   Status build_sizes(const fb::Tensor &tensor, bool is_input, edgecore_tensor &out) {
     const Span<const int32_t> declared = span_of(tensor.sizes());
     const size_t rank = declared.size();

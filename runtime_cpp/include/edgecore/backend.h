@@ -2,8 +2,8 @@
 //
 // The entry function of a backend returns its edgecore_backend: the table of its functions and properties. A shared
 // library exports only this function, as edgecore_backend_v0. In a static build (EDGECORE_STATIC),
-// EDGECORE_BACKEND(xnnpack) names this function edgecore_backend_v0_xnnpack; the application calls it and passes the
-// table to the runtime. There are no static initialisers.
+// EDGECORE_BACKEND(xnnpack) names this function edgecore_backend_v0_xnnpack; the application calls this function and
+// passes the table to the runtime. No static initializer registers a backend.
 //
 // Handles (opaque pointers) and their lifetimes: driver (one per process) > program (one per loaded file) > delegate
 // (one per blob of a method) > instance (execution state of a delegate). A state set (mutable buffers) also belongs to
@@ -95,7 +95,7 @@ typedef struct edgecore_compile_spec {
 typedef struct edgecore_memory_need {
   edgecore_header header;
   uint32_t kind;
-  uint32_t space;  // 0: host memory; the backend defines other numbers, also those in the file's metadata
+  uint32_t space;  // 0: host memory; other numbers: memories that the backend defines
   uint64_t bytes;
   uint64_t alignment;
   edgecore_str shared_group;  // memory needs with the same non-empty group may share a block: only the largest counts
@@ -205,7 +205,7 @@ typedef struct edgecore_execute_info {
 // --- The functions of a backend --------------------------------------------------------------------------------------
 
 // The functions and properties of a backend. The members up to `version` keep their offsets in every version of the
-// interface, so that a host can read `distribution` even of a backend that it refuses, and name its package. Only
+// interface, so that a host that refuses a backend can still read `distribution` and name the package to the user. Only
 // functions marked (optional) may be NULL.
 typedef struct edgecore_backend {
   edgecore_header header;   // header.major and minor are the interface version that the library was built for
@@ -222,8 +222,8 @@ typedef struct edgecore_backend {
   uint32_t option_stride;
   uint32_t reserved2;
 
-  // (optional) Returns EDGECORE_OK if the device and its driver are present on this machine. Cheap; allocates nothing;
-  // called from any thread.
+  // (optional) Returns EDGECORE_OK if the device and its driver are present on this machine. Must be cheap and allocate
+  // nothing. Called from any thread.
   int32_t(EDGECORE_CALL *probe)(const edgecore_host *host, edgecore_scope *scope, edgecore_error *error);
 
   int32_t(EDGECORE_CALL *driver_create)(const edgecore_host *host, edgecore_scope *scope, edgecore_driver **out,
@@ -278,9 +278,9 @@ typedef struct edgecore_backend {
   // the set before the first instance. It passes the set to instance_create for all delegates of the session, or only
   // for the delegates of one method if the methods do not share their state. instance_create adds the buffers of its
   // delegate that are not in the set yet; their initial values are in the blob or in named data. Delegates that name
-  // the same buffer share it. If the application provides no place for state, the host passes no state set;
-  // instance_create must then fail for a delegate that needs one. All functions that take a state set, and prepare and
-  // execute of its instances, are called by one thread at a time, and never while an execution is pending.
+  // the same buffer share it. If the application provides no memory for state (StateStore), the host passes no state
+  // set; instance_create must then fail for a delegate that needs one. All functions that take a state set, and prepare
+  // and execute of its instances, are called by one thread at a time, and never while an execution is pending.
   int32_t(EDGECORE_CALL *state_set_create)(edgecore_program *program, const edgecore_state_set_info *info,
                                            edgecore_state_set **out, edgecore_error *error);
   void(EDGECORE_CALL *state_set_destroy)(edgecore_state_set *state_set);
@@ -304,13 +304,14 @@ typedef struct edgecore_backend {
 
   // (optional) Functions for tensors in device memory. If edgecore_tensor.buffer is not NULL, the tensor is in a buffer
   // of the device: its data is NULL, and byte_offset counts from the start of the buffer. A value stays on the device
-  // if only delegates of this backend use it, all with the same memory_kind. It is in one device buffer; a mutable
-  // buffer of the model is in two, which swap roles from run to run. If a kernel, another backend or the caller also
-  // uses a value, the host copies it between a buffer and host memory, which needs create, destroy, map and unmap. If
-  // buffer_flush and buffer_invalidate are not NULL, the host calls flush after writing to mapped memory, and
-  // invalidate before reading from it. `bytes` is the size at the maximum shape, with granule and tail padding. A
-  // buffer has at most one mapping at a time, and none while an execution that uses the buffer is pending. Buffers are
-  // destroyed after the instances that used them.
+  // if only delegates of this backend use it, all with the same memory_kind. Such a value has one device buffer. A
+  // mutable buffer of the model has two: a run reads the old content from one and writes the new content to the other,
+  // and the two swap roles after the run. If a kernel, another backend or the caller also uses a value, the host copies
+  // it between a buffer and host memory, which needs create, destroy, map and unmap. If buffer_flush and
+  // buffer_invalidate are not NULL, the host calls flush after writing to mapped memory, and invalidate before reading
+  // from it. `bytes` is the size at the maximum shape, with granule and tail padding. A buffer has at most one mapping
+  // at a time, and none while an execution that uses the buffer is pending. Buffers are destroyed after the instances
+  // that used them.
   int32_t(EDGECORE_CALL *buffer_create)(edgecore_driver *driver, uint64_t bytes, uint64_t alignment,
                                         uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);
   void(EDGECORE_CALL *buffer_destroy)(edgecore_buffer *buffer);

@@ -24,11 +24,11 @@ struct DataTables;  // defined in core/data.cpp
 // A verified .ptd file. Immutable; several programs may use it at the same time.
 class DataFile {
  public:
-  // Loads and verifies the tables of a .ptd file. The flatbuffer part is copied before it is verified, so that later
-  // changes of the file cannot affect it. Data are loaded when they are needed. `loader` and `name` (the path, for
-  // error messages) must outlive the DataFile. The DataFile lives in memory of `allocator` and needs no destruction.
-  // Errors: INVALID_EXTERNAL_DATA (not a .ptd, truncated or inconsistent), NOT_SUPPORTED (a newer version),
-  // MEMORY_ALLOCATION_FAILED, and the errors of the loader.
+  // Loads and verifies the tables of a .ptd file. The flatbuffer is copied before it is verified, so that later changes
+  // of the file cannot affect the tables. The data of an entry are loaded when they are needed. `loader` and `name`
+  // (the path, for error messages) must outlive the DataFile. The DataFile lives in memory of `allocator` and needs no
+  // destruction. Errors: INVALID_EXTERNAL_DATA (not a .ptd, truncated or inconsistent), NOT_SUPPORTED (a newer
+  // version), MEMORY_ALLOCATION_FAILED, and the errors of the loader.
   static Result<const DataFile *> load(DataLoader &loader, StringView name, Allocator *allocator, const Limits &limits,
                                        Error &error);
 
@@ -49,11 +49,11 @@ class DataFile {
       : name_(name), tables_(tables), keys_(keys) {}
 
  private:
-  const uint32_t *position(StringView key) const;  // returns the key's position in `keys_`; NULL: no such key
+  const uint32_t *position(StringView key) const;  // returns the entry of `keys_` for `key`; NULL: no such key
 
   StringView name_;
   const DataTables *tables_;
-  Span<const uint32_t> keys_;  // indices of the file's named data, in the order of their keys
+  Span<const uint32_t> keys_;  // indices of the file's entries, sorted by the entries' keys
 };
 
 // Fails if two of the files contain the same key, because a look-up of that key would be ambiguous. The error names the

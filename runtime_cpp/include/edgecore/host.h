@@ -66,9 +66,10 @@ constexpr HostVersions kHostVersions = {kAbiVersion, kAbiVersion};
 
 enum class Fit : uint8_t { kFits, kUpdateHost, kUpdatePlugin };
 
-// Decides whether plugin and host work together, and if not, which of them is too old. Versions with major number 0
-// must be the same for both. From 1.0 on, a plugin for a newer minor version runs if the host's version is at least
-// plugin.min_host. A plugin of a newer major version never runs.
+// Returns kFits if plugin and host work together; kUpdateHost or kUpdatePlugin names the side that is too old. If the
+// major number of either is 0, both versions must be the same. From 1.0 on, the plugin's version must be at least
+// host.oldest, and a plugin of a newer minor version runs if the host's version is at least plugin.min_host. A plugin
+// of a newer major version never runs.
 Fit negotiate(const PluginVersions &plugin, const HostVersions &host);
 
 // Fails unless negotiate() returns kFits. The message names both versions, `where` (the path of the library), and the

@@ -45,8 +45,8 @@ typedef struct edgecore_kernel {
   edgecore_kernel_fn run;
 } edgecore_kernel;
 
-// A table of kernels. `package` and `version` keep their offsets in every version of the interface, so that a host can
-// name the package even of a library that it refuses.
+// A table of kernels. `package` and `version` keep their offsets in every version of the interface, so that a host that
+// refuses a library can still name its package to the user.
 typedef struct edgecore_kernel_library {
   edgecore_header header;
   edgecore_str package;  // the pip package that contains the library, for error messages

@@ -33,8 +33,8 @@ class TensorBuilder {
   TensorBuilder &fixed_shape();  // resize() refuses the tensor
   TensorBuilder &read_only();    // a method refuses the tensor as an input if its program would write to that input
 
-  // Sets the number of readable bytes from the start of the memory on, if it is larger than the size of the tensor. A
-  // backend that reads past the end of a tensor then needs no copy of the tensor.
+  // Declares that `bytes` bytes from the start of the memory are readable, more than the tensor has. A backend that
+  // reads past the end of a tensor then needs no copy of the tensor.
   TensorBuilder &readable_bytes(size_t bytes);
 
   // Makes the tensor. Fails, see Tensor::check, if the settings contradict each other.
@@ -136,7 +136,7 @@ Tensor scalar_tensor(T value, int32_t scalar_type) {
   return converted(scalar_tensor(value), scalar_type);
 }
 
-// Make tensors whose elements have no defined value. `_like` takes over shape, type and dim order of a tensor.
+// Make tensors whose elements have no defined value. empty_like takes over shape, type and dim order of `tensor`.
 Tensor empty(std::vector<int64_t> shape, int32_t scalar_type = ScalarType::kFloat32);
 Tensor empty_like(const Tensor &tensor);
 Tensor empty_strided(std::vector<int64_t> shape, std::vector<int64_t> strides,

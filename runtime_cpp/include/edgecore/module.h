@@ -41,13 +41,14 @@ struct MethodOptions {
   bool trace = false;   // true: record times for write_trace, from loading on
   bool values = false;  // record the values of operations inside of delegates for take_values; costs time and memory
   TraceLevel trace_level = TraceLevel::kOperators;
-  // Memory for the events of runs, in equal parts for the methods; at most kMaxTraceLimit. When it is full, the
-  // oldest events are dropped. An event has 32 bytes. Each method keeps at least 1,024 events, whatever the limit.
+  // Bytes of memory for the events of runs, divided equally among the methods; at most kMaxTraceLimit. When a method's
+  // part is full, its oldest events are dropped. An event has 32 bytes. Each method keeps at least 1,024 events,
+  // whatever the limit.
   uint64_t trace_limit = kTraceLimit;
   DebugLevel debug = DebugLevel::kNone;  // needs `trace`
 
-  // Memory for the values that `debug` selects, in equal parts for the methods. Runs whose values are the same are
-  // stored once. Values that do not fit are left out, and the ETDump says how many.
+  // Bytes of memory for the values that `debug` selects, divided equally among the methods. Runs whose values are the
+  // same are stored once. Values that do not fit are left out, and the ETDump says how many.
   uint64_t debug_limit = kDebugLimit;
   // Memory and a tracer of the application, which must outlive the module. If NULL, the methods use the heap, and only
   // the tracer that `trace` makes. `allocator` holds the methods and their planned tensors. Methods with the same
@@ -81,7 +82,7 @@ Limits default_limits();
 
 // Returns the folders in the environment variable EDGECORE_BACKEND_PATH (separated by colons), for
 // Module::find_backend. Returns none in a process that runs with the rights of another user (setuid and the like),
-// because the user who set the environment could then load any code.
+// because the user who set the environment could otherwise run any code with those rights.
 std::vector<std::string> backend_path();
 
 // A program, its backends, its methods and their state: one session of a loaded file. Call the members in the order of

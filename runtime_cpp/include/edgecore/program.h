@@ -141,8 +141,8 @@ class Program {
   // Returns the bytes stored under `key` in the file, or else in one of the .ptd files. They stay valid as long as the
   // loader; the first call loads them. Thread-safe. Errors: NOT_FOUND with the key, and the errors of the loader.
   Result<Bytes> named_data(StringView key, Error &error) const;
-  // Sets `data` to the tensor that a .ptd file stores under `key`; it stays valid as long as the bytes of named_data.
-  // Errors: NOT_FOUND with the key and the files, and the errors of the loader.
+  // Sets `data` to the tensor that a .ptd file stores under `key`; `data` stays valid as long as the loader of that
+  // file. Errors: NOT_FOUND with the key and the files, and the errors of the loader.
   Status external_data(StringView key, NamedBytes &data, Error &error) const;
   size_t named_data_count() const;
   StringView named_data_key(size_t index) const;

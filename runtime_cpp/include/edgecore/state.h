@@ -20,7 +20,7 @@ enum class StateSharing : uint8_t {
 struct StateSet {
   LoadedBackend backend;
   StringView method;     // the method that alone uses the set; empty: all methods of the session use it
-  edgecore_scope scope;  // scope for calls with the set; it must not move, because the backend keeps its address
+  edgecore_scope scope;  // scope for calls with the set; must not move, because the backend keeps the scope's address
   edgecore_state_set *handle = nullptr;
   // a delegate's call that uses the set has begun and has not succeeded, or a reset or import of the set has failed
   bool interrupted = false;
@@ -101,7 +101,8 @@ class StateStore {
     Buffer *next = nullptr;
   };
 
-  // `context` is the `context` of the scopes with which the state sets call services of the host.
+  // `context` is stored in the scopes of the state sets (edgecore_scope::context), so services of the host receive it
+  // when a state set calls them.
   explicit StateStore(Allocator *allocator, void *context = nullptr)
       : allocator_(allocator), context_(context), device_buffers_(allocator) {}
   ~StateStore();  // destroys the state sets and device buffers

@@ -71,8 +71,8 @@ class [[nodiscard]] Result {
 void append(Error &error, StringView text);
 
 // Converts the arguments of fail() and extend() to C varargs for fail_with. Integers become 64-bit integers, texts and
-// lists become addresses. A string describes them, with one letter for the type of each argument (see kind_of). fail()
-// is expanded at several hundred places, where one varargs call is less code than one call per argument: tools/sizes.py
+// lists become addresses. A string with one letter for each argument (see kind_of) tells fail_with the types. fail() is
+// inlined at several hundred places, where one varargs call is less code than one call per argument: tools/sizes.py
 // measures 64.5 instead of 73.1 kB for the runtime core.
 namespace pieces {
 

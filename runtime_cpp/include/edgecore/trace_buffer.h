@@ -1,8 +1,8 @@
 // Traces for firmware, in memory of the caller, without a heap. A TraceBuffer is a ring of events; TraceStatistics
 // holds the totals of each event over any number of runs. Operator names are not stored. The application sends bytes()
 // to a computer, by a debugger or a serial line. On the computer, `edgecore-run FILE.pte --records FILE.ectr --trace
-// FILE.etdp` makes an ETDump and adds the names from the .pte. An application that uses neither class contains no code
-// of either.
+// FILE.etdp` makes an ETDump and adds the names from the .pte. The linker adds the code of a class only to an
+// application that uses it.
 //
 //   static uint8_t memory[32 + 1000 * sizeof(edgecore::TraceRecord)] __attribute__((aligned(8)));
 //   edgecore::TraceBuffer trace(memory, {cycles, 160000000});
@@ -14,14 +14,15 @@
 
 namespace edgecore {
 
-// The clock of a trace. Ticks may wrap at 2^32. Without a function, the platform's clock is used (edgecore/platform.h).
+// The clock of a trace. Ticks may wrap at 2^32. If `ticks` is NULL, the platform's clock is used (edgecore/platform.h).
 struct TraceClock {
   uint64_t (*ticks)() = nullptr;
   uint64_t ticks_per_second = 1000000000;
 };
 
-// The header at the start of a trace's memory, in the byte order of the processor, which must be little-endian. Records
-// follow; In a ring, record number i, counted from the start of the trace, is at index i % capacity.
+// The header at the start of a trace's memory, in the byte order of the processor, which must be little-endian. The
+// records follow the header. In the ring of a TraceBuffer, record i, counted from the start of the trace, is at index i
+// % capacity.
 struct TraceHeader {
   char magic[4];  // "ECTR"
   uint16_t version;
@@ -64,7 +65,7 @@ struct TraceTotal {
 };
 static_assert(sizeof(TraceTotal) == 40);
 
-// Returns the hash of a name in a TraceKey (FNV-1a).
+// Returns the 32-bit FNV-1a hash of a name, for TraceKey::id.
 uint32_t trace_hash(StringView name);
 
 // The base class of TraceBuffer and TraceStatistics: the memory, and the start times of the current run and call.
