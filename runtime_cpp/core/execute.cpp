@@ -320,7 +320,7 @@ class Interpreter {
   edgecore_call call_;
   size_t pc_ = 0;
   uint64_t steps_ = 0;
-  uint32_t inherited_ = 0;  // read-only flags of the base tensor, which call_kernel adds to the view after the call
+  uint32_t inherited_ = 0;  // flags READ_ONLY and CONSTANT of the base; call_kernel adds them to the view
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ struct Builder {
   SharedBuffer *shared = nullptr;
   uint64_t shared_count = 0;
   static constexpr size_t kRecent = 8;
-  const edgecore_tensor *recent[kRecent] = {};  // recent static tensors, whose arrays later tensors can share
+  const edgecore_tensor *recent[kRecent] = {};  // recent static tensors; later tensors can share their arrays
   size_t recent_count = 0;
 
   template <typename... Pieces>

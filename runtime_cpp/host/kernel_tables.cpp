@@ -146,7 +146,7 @@ Result<Span<const edgecore_kernel_library *const>> KernelTables::libraries(Error
         table.kernels.push_back(kernel);
       }
       finish(table, *replacing_[i]);
-      table.library.flags &= ~EDGECORE_KERNELS_SELECTED;  // other dtypes run the chain's next kernel
+      table.library.flags &= ~EDGECORE_KERNELS_SELECTED;  // for other dtypes, the chain calls its next kernel
       result_.push_back(&table.library);
     }
     for (const edgecore_kernel_library *library : added_) {

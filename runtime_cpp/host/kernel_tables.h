@@ -12,13 +12,14 @@
 namespace edgecore {
 
 // The kernel libraries of a program. Added libraries have equal priority: Method::load refuses an operator for which
-// two of them have a kernel. A replacing library has priority over all earlier libraries, which run only what its
-// kernels do not support.
+// two of them have a kernel. A replacing library has priority over all earlier libraries: their kernels run only for
+// calls that the kernels of the replacing library do not support.
 class KernelTables {
  public:
   explicit KernelTables(const edgecore_kernel_library *own) : added_{own} {}
 
-  // Adds a library, whose kernels must stay valid until the process last calls them. Adding it again has no effect.
+  // Adds a library. Its kernels must stay valid as long as any method may call them. Adding a library again has no
+  // effect.
   void add(const edgecore_kernel_library *library, KernelUse use);
   bool has_kernel(OperatorName op) const;
 

@@ -19,7 +19,8 @@ Result<const edgecore_backend *> load_backend_library(const char *path, StringVi
 // backend_id.
 Result<const edgecore_kernel_library *> load_kernel_library(const char *path, Error &error);
 
-// Returns the EDGECORE_FEATURE_* bits of this build: the sanitizers it is compiled with. check_backend compares them.
+// Returns the EDGECORE_FEATURE_* bits of this build: the sanitizers it is compiled with. check_backend refuses a
+// library that has other bits.
 uint32_t host_features();
 
 }  // namespace edgecore

@@ -170,7 +170,8 @@ Tensor filled(Tensor tensor, const Next &next) {
   return Tensor::failed(error);
 }
 
-// State of the random generator of Steele, Lea and Flood ("Fast splittable pseudorandom number generators", 2014).
+// State of the random generator SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+// 2014).
 thread_local uint64_t random_state = 0;
 
 uint64_t random_bits() {

@@ -11,8 +11,7 @@
 namespace edgecore {
 namespace {
 
-// A mutable buffer of the session. It is either in memory of the runtime, or in a state set, which is memory of a
-// backend.
+// A mutable buffer of the session. Either the runtime keeps it (`core`), or a backend keeps it in a state set (`set`).
 struct Buffer {
   std::string line;  // description of the buffer in the saved state, for example "buffer 'cache.k' float32 [1, 8, 64]"
   size_t bytes;
@@ -137,8 +136,8 @@ Status import_buffer(const Buffer &buffer, Bytes in, Error &error) {
   return {};
 }
 
-// Fails if `part` is NULL, because the saved state lacks `buffer`; or if `buffer` is NULL, because the program lacks
-// `part`.
+// Reports buffers without a counterpart: `buffer` is a buffer of the program that the saved state lacks, `part` is a
+// part of the saved state that the program lacks. NULL stands for none. Fails unless both are NULL.
 Status check_rest(const Buffer *buffer, const StatePart *part, Error &error) {
   const auto text = [](const std::string &line) { return StringView(line.data(), line.size()); };
   if (buffer == nullptr && part == nullptr) return {};

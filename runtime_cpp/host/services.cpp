@@ -15,8 +15,8 @@ uint32_t EDGECORE_CALL worker_count(edgecore_scope *scope) {
   return scope->context == nullptr ? 1 : static_cast<const HostContext *>(scope->context)->threads;
 }
 
-// A parallel loop whose threads are traced. `threads` has the times when each thread began its first piece of the loop
-// and ended its last piece. They are 0 for a thread that has computed no piece.
+// A parallel loop whose threads are traced. `threads` has the times when each thread began its first call of `fn` and
+// ended its last call. Both are 0 for a thread that has not called `fn`.
 struct TracedLoop {
   struct alignas(64) Times {
     uint64_t begin;

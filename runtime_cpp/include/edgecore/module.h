@@ -208,9 +208,9 @@ class Module {
   Status run(StringView method, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error);
 
   // Start and stop recording the times of runs. New events are added to the earlier ones; clear_trace deletes all
-  // events. After stop_trace only backends that were loaded with a trace go on measuring. If the methods were loaded
-  // without MethodOptions::trace, or with the level kCalls, delegates do not report the operations inside of them.
-  // Start and stop also apply to methods that are loaded later. No method may be running.
+  // events. Delegates that were loaded with a trace go on measuring after stop_trace, but nothing records their events.
+  // If the methods were loaded without MethodOptions::trace, or with the level kCalls, delegates do not report the
+  // operations inside of them. Start and stop also apply to methods that are loaded later. No method may be running.
   void start_trace(TraceLevel level);
   void stop_trace();
   void clear_trace();
