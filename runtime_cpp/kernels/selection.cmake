@@ -3,8 +3,8 @@ set_property(GLOBAL PROPERTY EDGECORE_KERNELS_DIR ${CMAKE_CURRENT_SOURCE_DIR})
 list(TRANSFORM EDGECORE_KERNELS_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE edgecore_kernels_paths)
 set_property(GLOBAL PROPERTY EDGECORE_KERNELS_PATHS ${edgecore_kernels_paths})
 set_property(GLOBAL PROPERTY EDGECORE_KERNELS_VERSION ${EDGECORE_KERNELS_VERSION})
-# Eigen makes sin and cos of float32 faster (ops/unary.cpp). Our wheels require it; other builds use it if it is
-# installed.
+# Eigen makes sin and cos of float32 faster (ops/unary.cpp). edgecore's wheels require Eigen; other builds use Eigen if
+# it is installed.
 if(EDGECORE_REQUIRE_EIGEN)
   find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 else()
@@ -29,8 +29,8 @@ function(edgecore_compile_kernels target variant)
                                                  EIGEN_DEFAULT_DENSE_INDEX_TYPE=int64_t)
   endif()
   target_compile_definitions(${target} PRIVATE EDGECORE_VARIANT=${variant} EDGECORE_VERSION="${version}")
-  # No errno and no trapping in math: otherwise the compiler does not vectorize loops with comparisons or square roots.
-  # Wrapping integers (-fwrapv): ATen's integers wrap too.
+  # -fno-math-errno and -fno-trapping-math let the compiler vectorize loops with comparisons or square roots. -fwrapv
+  # makes integers wrap, as in ATen.
   target_compile_options(
     ${target} PRIVATE -fno-exceptions $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti> -fno-math-errno -fno-trapping-math -fwrapv -ffp-contract=fast
                       -ffunction-sections -fdata-sections ${warnings})

@@ -121,7 +121,7 @@ class Call {
   int64_t tensor_count(uint64_t i);
   Tensor list_tensor(uint64_t i, int64_t item);
   Tensor list_optional(uint64_t i, int64_t item);
-  edgecore_value *result(uint64_t i);  // returns where a kernel must write its scalar result
+  edgecore_value *result(uint64_t i);  // returns the argument to which a kernel must write its scalar result
 
   // dim returns argument i as a dim; wrap_dim checks a dim. Both convert negative dims to the dims that they count from
   // the end. A tensor without dims counts as 1-d.
@@ -157,9 +157,10 @@ class Call {
     return static_cast<T *>(optional_scratch(count * static_cast<int64_t>(sizeof(T))));
   }
   int64_t worker_count() const;
-  // Calls fn for parts of the indices [0, n), each of at least `grain` indices, on the threads of the host.
+  // Splits the indices [0, n) into ranges of at least `grain` indices, and calls fn for each range on the host's
+  // threads.
   void parallel(int64_t n, int64_t grain, edgecore_loop_fn fn, void *arg) const;
-  // Calls the C++ function object body(begin, end, worker) for parts of the indices [0, n), on the threads of the host.
+  // Splits the indices in the same way, and calls the C++ function object body(begin, end, worker) for each range.
   template <class Body>
   void parallel(int64_t n, int64_t grain, const Body &body) const {
     struct Thunk {

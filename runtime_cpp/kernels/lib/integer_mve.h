@@ -1,10 +1,10 @@
-// Loops over int8 or int16 values and int8 weights for Arm's MVE, the vector instructions of Cortex-M55 and M85; a
-// count may be 0. They are assembly, because GCC 12 moves predicates of intrinsics through ordinary registers, and does
-// not generate loops with a partial last vector (wlstp and letp). Never mix them with code that uses MVE intrinsics:
-// they change the predicate register, and no compiler lets assembly declare that.
+// Loops over int8 or int16 values and int8 weights for Arm's MVE, the vector instructions of Cortex-M55 and M85. The
+// number of elements may be 0. The loops are in assembly, because GCC 12 moves predicates of intrinsics through
+// ordinary registers, and does not generate loops with a partial last vector (wlstp and letp). Never mix these loops
+// with code that uses MVE intrinsics: they change the predicate register, and no compiler lets assembly declare that.
 //
-// Where the instructions for int8 and int16 differ only in the width of their elements, that width is the operand
-// `bits`. A 32-bit sum holds at most kBlockOfProducts products of int16 values.
+// Some instructions for int8 and int16 differ only in the width of their elements: their names contain the operand
+// `bits`, which is 8 or 16. A 32-bit sum holds at most kBlockOfProducts products of int16 values.
 #ifndef EDGECORE_KERNELS_INTEGER_MVE_H_
 #define EDGECORE_KERNELS_INTEGER_MVE_H_
 

@@ -24,8 +24,7 @@
 #include "lib/integer_mve.h"
 #endif
 
-// Unrolls a loop over a tile's sums, even in code that is compiled for size: otherwise the sums would be kept in
-// memory.
+// Unrolls a loop over a tile's sums, even in code that is compiled for size, so that the sums stay in registers.
 #if defined(EDGECORE_DSP)
 #define EDGECORE_UNROLL _Pragma("GCC unroll 8")
 #else
@@ -214,8 +213,8 @@ inline Sums multiply_high(Sums v, int32_t multiplier) {
 #endif
 }
 
-// Requantizes n sums by a factor of at most 1, except those that do not fill a whole vector at the end. Returns the
-// number of requantized sums.
+// Requantizes sums by a factor of at most 1, in whole vectors: the last n % kSumLanes of the n sums are left to the
+// caller. Returns the number of requantized sums.
 inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, Factor factor, Range<int8_t> range,
                                   int8_t *out) {
   typedef int8_t Bytes __attribute__((vector_size(kSumLanes)));

@@ -52,7 +52,7 @@ Panel<C> pack_rows(const C *source, int64_t step, int64_t depth, int64_t n, int6
   return {target, width};
 }
 
-constexpr int64_t kDepth = 1024;              // maximum rows of a packed panel; longer sums have several panels
+constexpr int64_t kDepth = 1024;              // maximum rows of a packed panel; longer sums are split
 constexpr int64_t kSharedBytes = 1 << 20;     // maximum bytes of the packed panels that all threads share
 constexpr int64_t kLeftInCache = 512 * 1024;  // maximum bytes of a left operand that stays in the L2 cache
 // minimum multiplications of a task; with fewer, waking a thread costs more than it saves

@@ -33,8 +33,8 @@ struct GemmResult {
   C *data;
   int64_t row_step;
   int64_t column_step = 1;
-  const C *row_bias = nullptr;     // number to add to the elements of each row; ignored if there is a column_bias
-  const C *column_bias = nullptr;  // number to add to the elements of each column; used only if column_step is 1
+  const C *row_bias = nullptr;     // one number for each row, added to its elements; ignored if there is a column_bias
+  const C *column_bias = nullptr;  // one number for each column, added to its elements; used only if column_step is 1
   C alpha = 1;                     // factor by which the product is scaled before the bias is added
   bool add = false;                // true: add the product to the old elements of `data`, without a bias
 
@@ -65,7 +65,8 @@ struct Panel {
   int64_t step;
 };
 
-// Calls f(Vectors<n>()), where n is the number of vectors of a panel, 1 to kTileVectors: f gets n as a constant.
+// Calls f(Vectors<n>()), where n is the number of vectors of a panel, 1 to kTileVectors, so that f gets n as a
+// compile-time constant.
 template <int kNumber>
 struct Vectors {
   static constexpr int kCount = kNumber;

@@ -128,8 +128,9 @@ int32_t tensor_scalar(const edgecore_call *raw, const Binary &binary, uint64_t o
     }                                                          \
   };
 
-// Truncating division. Integer functions from here on compute a division by -1 as a negation, because INT64_MIN / -1
-// overflows and would crash. Division by 0 returns 0 instead of crashing, although has_zero() has refused it before.
+// Truncating division. The integer functions from here on compute a division by -1 as a negation, because INT64_MIN /
+// -1 overflows and would crash. A division by 0 returns 0 instead of crashing: has_zero() has refused divisors of 0,
+// but in a damaged file the output may overwrite a divisor after that check.
 template <class C>
 inline C divide_trunc(C a, C b) {
   return trunc_of(a / b);
@@ -252,8 +253,8 @@ Functions division(Call &call, uint64_t mode_index, Kind *kind) {
 }  // namespace
 
 // Define the kernel `name` of the operator `op` for two tensors (EDGECORE_TENSORS), or for a tensor and a number
-// (EDGECORE_NUMBER). `functions` are its loops, one for each compute type. `out` and `alpha` are the indices of these
-// arguments in the call; `alpha` is 0 if the operator has none.
+// (EDGECORE_NUMBER). `functions` are the operator's loops, one for each compute type. `out` and `alpha` are the indices
+// of these arguments in the call; `alpha` is 0 if the operator has none.
 #define EDGECORE_TENSORS(name, op, kind, functions, out, alpha) \
   int32_t name(const edgecore_call *raw) { return tensor_tensor(raw, {op, Kind::kind, functions, false}, out, alpha); }
 #define EDGECORE_NUMBER(name, op, kind, functions, out, alpha) \

@@ -23,7 +23,7 @@ constexpr int64_t kChunk = 16;  // number of rows of a left operand that a task 
 constexpr int64_t kCacheFloats = 1 << 20;
 constexpr int64_t kMinTiles = 256;
 
-// Loads the first n elements of a vector; the other lanes are 0.
+// Loads n elements, but at most one vector; lanes from n on are 0.
 inline Floats load_part(const float *from, int64_t n) {
   if (n >= kLanes<float>) return load_vector(from);
   float part[kLanes<float>] = {};
@@ -187,7 +187,7 @@ struct TileInputs {
   int64_t floats() const { return 8 * part + kLanes<float>; }
   int64_t offset(int64_t row, int64_t column) const { return (row % 2 * 4 + column) * part + row / 2 * across; }
 
-  // Copies the rows of tiles from row `first` on. `to` must be zero before, for the padding.
+  // Copies the rows of tiles from row `first` on. `to` must be zero before, because fill does not write the padding.
   void fill(const Conv &conv, const float *plane, int64_t first, float *to) const {
     for (int64_t a = 0; a < 2; ++a) {
       const int64_t shift = 2 * first + a - conv.pad_h;
@@ -230,7 +230,7 @@ void store_in_plane(const Conv &conv, int64_t tile, int64_t width, const Outputs
 bool prefers_winograd(const Conv &conv) {
   // minimum number of channels; with fewer, transforming the images takes too long
   constexpr int64_t kMinChannels = 16;
-  constexpr int64_t kTilesOfFilter = 16;  // minimum number of tiles; with fewer, transforming a filter takes too long
+  constexpr int64_t kTilesOfFilter = 16;  // minimum number of tiles; with fewer, transforming the filters takes long
   if (conv.kernel_h != 3 || conv.kernel_w != 3 || conv.stride_h != 1 || conv.stride_w != 1) return false;
   if (conv.dilation_h != 1 || conv.dilation_w != 1 || conv.groups != 1) return false;
   if (conv.in_channels < kMinChannels || conv.out_channels < kMinChannels) return false;

@@ -151,7 +151,8 @@ bool check_rows(Call &call, Tensor input, Tensor scales) {
                     "there must be a scale for each row of the input");
 }
 
-// Sets `shape` to [rows, last dim], with all dims except the last merged. Fails if the tensor is not contiguous.
+// Sets `shape` to [rows, last dim], with all dims except the last merged: [2, 3, 4] -> [6, 4]. Fails if the tensor is
+// not contiguous.
 bool as_rows(Call &call, Tensor t, Shape *shape) {
   shape->push(t.size(t.ndim() - 1) == 0 ? 0 : t.numel() / t.size(t.ndim() - 1));
   shape->push(t.size(t.ndim() - 1));

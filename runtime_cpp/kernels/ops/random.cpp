@@ -17,7 +17,7 @@ struct Block {
 Block philox(uint64_t counter, uint64_t stream) {
   uint32_t c[4] = {static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), static_cast<uint32_t>(stream),
                    static_cast<uint32_t>(stream >> 32)};
-  uint32_t key[2] = {0x243F6A88u, 0x85A308D3u};  // an arbitrary key: the digits of the fraction of pi
+  uint32_t key[2] = {0x243F6A88u, 0x85A308D3u};  // an arbitrary key: the first 64 bits of pi's fraction
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53u} * c[0];
     const uint64_t b = uint64_t{0xCD9E8D57u} * c[2];

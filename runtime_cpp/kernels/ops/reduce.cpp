@@ -142,8 +142,8 @@ C extremum_of_row(C acc, const C *x, int64_t n, const Better &better) {
   return acc;
 }
 
-// Max of elements; NaN if an element is NaN: if b is NaN, b != b is true and the result is b; if only `a` is NaN, both
-// comparisons are false and the result is `a`. Min below works in the same way.
+// The max of elements; NaN if an element is NaN. In the lambda of row(), b != b is true for a NaN b, and the result is
+// b; if only `a` is NaN, both comparisons are false, and the result is `a`. Min below works in the same way.
 template <class C>
 struct Max {
   using Accumulator = C;
