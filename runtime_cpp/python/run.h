@@ -11,8 +11,8 @@
 
 namespace edgecore::python {
 
-// The native class of edgecore.Run. The PyMethod outlives it. If a Run is destroyed before it has finished, its results
-// are lost.
+// The native class of edgecore.Run. The PyMethod outlives the PyRun. If a PyRun is destroyed before the run has
+// finished, the results are lost.
 class PyRun {
  public:
   using Slots = std::vector<OutputSlot>;

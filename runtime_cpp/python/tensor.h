@@ -15,8 +15,8 @@
 
 namespace edgecore::python {
 
-// Keeps freed blocks of one size for the next call: to get fresh pages from the system takes longer than a small
-// network runs.
+// Keeps freed blocks of one size for the next call, because getting fresh pages from the system takes longer than
+// running a small network.
 class BlockCache {
  public:
   explicit BlockCache(size_t bytes) : bytes_(bytes) {}
@@ -57,10 +57,10 @@ struct PyTensor {
 };
 
 // Copies a tensor whose dims are in memory order: dim i of `source` becomes dim dim_order[i] of the result. Throws
-// std::bad_alloc, even for an empty `source`.
+// std::bad_alloc if there is no memory, or if `source` is Tensor(), a value that the memory limit left out.
 PyTensor copy_of(const Tensor &source, const uint8_t *dim_order);
 
-// Exports the tensor for DLPack without a copy. The receiver must call its deleter.
+// Exports the tensor for DLPack without a copy. The receiver must call the deleter of the result.
 VersionedTensor *export_versioned(PyTensor &&tensor);
 
 void bind_tensor(nanobind::module_ &module);

@@ -13,7 +13,7 @@ struct edgecore_driver {
 };
 
 // A buffer of the device. The device accesses `memory`, but buffer_map returns `shadow`. buffer_flush copies `shadow`
-// to `memory`, and buffer_invalidate copies back, so that a test fails if the runtime forgets one of them.
+// to `memory`, and buffer_invalidate copies back, so that a test fails if the runtime forgets one of these two calls.
 struct edgecore_buffer {
   const edgecore_host *host;
   uint64_t size;
