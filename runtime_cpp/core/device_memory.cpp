@@ -73,7 +73,7 @@ Status reserve(MethodImpl &method, StateSlot &state, const ValueUse &use, Error 
   if (!is_enough) {
     EDGECORE_TRY(device.fetch(state.data, state.bytes, error));
     device.host_has_changed();
-    device.content = device.spare = nullptr;  // forget the smaller buffers; `owner` destroys them later
+    device.content = device.spare = nullptr;  // `owner` still has the smaller buffers and destroys them later
     if (use.bytes > device.bytes) device.bytes = use.bytes;
     if (use.alignment > device.alignment) device.alignment = use.alignment;
     EDGECORE_TRY(
@@ -109,7 +109,7 @@ class Devices final : public DeviceMemory {
     if (!wanted) return Status();
     DeviceUses uses(method);
     EDGECORE_TRY(uses.find(error));
-    Span<DeviceCopy> copies;  // first device copy of each value; add_copy makes others for calls that cannot share it
+    Span<DeviceCopy> copies;  // one device copy of each value; add_copy makes more for calls that cannot share it
     EDGECORE_TRY(method.make_array(method.bindings.values.size(), copies, error));
     for (size_t value = 0; value < method.bindings.values.size(); ++value) {
       copies[value] = {nullptr, uses[value].bytes, uses[value].alignment};

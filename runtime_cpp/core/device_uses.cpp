@@ -88,8 +88,8 @@ void DeviceUses::note_kernel(const Instruction &instruction, uint32_t pc) {
       if (value >= 0) note_host(static_cast<size_t>(value), pc, true);
     }
   }
-  // A kernel whose result is not a tensor may write to any of its arguments, as executorch_prim::et_copy_index does. So
-  // may a kernel of another package, because its schema may declare that it writes to arguments.
+  // A kernel whose result is not a tensor may write to any of its arguments, as executorch_prim::et_copy_index does. A
+  // kernel of another package may do the same, because its operator's schema may declare writes to arguments.
   const bool may_write =
       !method_.kernels[instruction.target].is_own || (method_.bindings.tensor_of[instruction.result] == nullptr &&
                                                       method_.bindings.list_of[instruction.result] == nullptr);
@@ -164,8 +164,8 @@ bool DeviceUses::overlap(size_t a, size_t b) const {
 }
 
 // Returns true if another value at overlapping addresses of the arena may expect the content of `value` there: the
-// other value is a mutable buffer, or the first instruction that uses it does not write it. If `value` itself is a
-// mutable buffer, every used value at overlapping addresses counts.
+// other value is a mutable buffer, or the first instruction that uses the other value does not write it. If `value`
+// itself is a mutable buffer, every used value at overlapping addresses counts.
 bool DeviceUses::has_alias(size_t value) const {
   const bool is_state = method_.bindings.tensor_of[value]->state != nullptr;
   for (size_t i = 0; i < uses_.size(); ++i) {
@@ -188,7 +188,8 @@ bool DeviceUses::can_have_one_copy(size_t value) const {
          method_.bindings.tensor_of[value]->storage != Storage::kView && !(is_planned(value) && has_alias(value));
 }
 
-// Returns true if only delegates of a device use a value in arena memory, and the first use writes it.
+// Returns true if only delegates of a device use a value that is planned in arena memory, and the first use writes the
+// value.
 bool DeviceUses::is_on_device(size_t value) const {
   return is_planned(value) && !uses_[value].on_host && uses_[value].written_first;
 }

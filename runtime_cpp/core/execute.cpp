@@ -213,8 +213,9 @@ class Interpreter {
     return Status();
   }
 
-  // Checks that the result of a kernel call is writable. In the file, the result is the call's last argument. resize()
-  // refuses read-only tensors, but a kernel need not resize its output, so this check is also needed.
+  // Checks that the result of a kernel call is writable. In the file, the result is the call's last argument. This
+  // check is needed although resize() refuses read-only tensors, because a kernel of another package may fail to call
+  // resize().
   Status check_result(const Instruction &instruction) {
     const ListSlot *list = method_.bindings.list_of[instruction.result];
     const edgecore_value &value = method_.bindings.values[instruction.result];
@@ -309,8 +310,8 @@ class Interpreter {
     return Status();
   }
 
-  // Unbinds a tensor from its base's memory if it is a view. Other tensors keep their memory, which belongs to arenas,
-  // the file or the caller.
+  // If a tensor is a view, unbinds the tensor from its base's memory. Any other tensor keeps its memory, which belongs
+  // to an arena, the file or the caller.
   static void free(TensorSlot &slot) {
     if (slot.storage == Storage::kView) restore_base(slot);
   }
@@ -348,8 +349,8 @@ Status MethodImpl::resume_run(Error &error) {
 Status MethodImpl::finish_run(Status status) {
   if (run_state.pending.waiting) return status;
   if (config.tracer != nullptr) config.tracer->end(run_state.pending.run_event);
-  // Inputs in an arena must be set again before the next run, because this run may have overwritten them with other
-  // tensors.
+  // Inputs in an arena must be set again before the next run, because this run may have written other tensors over
+  // these inputs.
   const Span<const int32_t> inputs = span_of(plan->inputs());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorSlot *slot = bindings.tensor_of[static_cast<size_t>(inputs[i])];

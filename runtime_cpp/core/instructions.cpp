@@ -6,9 +6,9 @@ namespace edgecore {
 namespace {
 
 // Returns true if the last entry of `args` is the result of the call. A .pte appends the result to the arguments if the
-// kernel has out arguments. The result is the same tensor or list of tensors as an earlier argument, a list with the
-// same tensors as the argument before it (ExecuTorch's split), or a list of the arguments before it. Adds the number of
-// compared list entries to `compared`.
+// kernel has out arguments. The last entry is then the same tensor or list of tensors as an earlier argument, a list
+// with the same tensors as the argument before it (ExecuTorch's split), or a list of the arguments before it. Adds the
+// number of compared list entries to `compared`.
 bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t &compared) {
   if (args.size() < 2) return false;
   const size_t last = args.size() - 1;

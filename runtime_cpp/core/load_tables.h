@@ -1,4 +1,4 @@
-// Loads the flatbuffer tables of a file into memory that no other code can change, so that they can be checked.
+// Loads the flatbuffer tables of a file into private memory, so that the tables cannot change after they were checked.
 #ifndef EDGECORE_CORE_LOAD_TABLES_H_
 #define EDGECORE_CORE_LOAD_TABLES_H_
 

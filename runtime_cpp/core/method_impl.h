@@ -31,7 +31,7 @@ struct BaseStorage {
 
 struct StateSlot;
 
-// A tensor of the method, with the memory that it is bound to.
+// A tensor of the method, with the memory that the tensor is bound to.
 struct TensorSlot {
   edgecore_tensor tensor;  // must be first: slot_of casts the address of `tensor` to a TensorSlot
   size_t readable;         // bytes that may be read from the tensor's data on
@@ -122,7 +122,7 @@ struct DeviceCopy {
 };
 
 // A copy of one delegate argument, for calls in which the tensor's own memory does not meet the backend's requirement
-// (alignment, padding, memory kind). The memory of the copy is allocated when it is first needed.
+// (alignment, padding, memory kind). The memory of the copy is allocated when the copy is first needed.
 struct Staging {
   edgecore_buffer_requirement requirement;  // the backend's requirement for the argument; set by delegates.cpp
   void *buffer;                             // the argument's copy in host memory; allocated by staging.cpp
@@ -134,7 +134,7 @@ struct Staging {
   bool is_fresh;   // true if an earlier call of the same run has filled `device`; set by device_uses.cpp
 };
 
-// The state of one delegate instruction. delegates.cpp allocates it; each prepare updates `shapes` and `flags`.
+// The state of one delegate instruction. delegates.cpp allocates the state; each prepare updates `shapes` and `flags`.
 struct DelegateCall {
   Staging *staging;  // staging copies of the arguments: array with one entry per argument
   int64_t *shapes;   // shapes of tensor arguments and bits of number arguments at the last prepare, concatenated
@@ -211,8 +211,8 @@ class DeviceMemory {
   virtual Status begin_run(MethodImpl &method, Error &error) const = 0;
   // Swaps the two device buffers of a mutable buffer, after delegates have computed its new content in the spare one.
   virtual void update_state(MethodImpl &method, TensorSlot &slot) const = 0;
-  // Called before and after a delegate's execute: stage_in binds an argument to a device buffer, and stage_out binds it
-  // to host memory again. If `copy` is true, they also copy the bytes.
+  // Called before and after a delegate's execute: stage_in binds an argument to a device buffer, and stage_out binds
+  // the argument to host memory again. If `copy` is true, both also copy the argument's bytes.
   virtual Status stage_in(MethodImpl &method, const DelegateArgument &argument, bool copy, Error &error) const = 0;
   virtual Status stage_out(MethodImpl &method, const DelegateArgument &argument, bool copy, Error &error) const = 0;
   virtual void destroy(MethodImpl &method) const = 0;
@@ -229,7 +229,7 @@ constexpr uint8_t kIsRead = 4;
 constexpr uint8_t kHasReadEntries = 8;  // bit of a list that an instruction reads; its entries have the bit kIsRead
 constexpr uint8_t kIsRebound = 16;      // bit of a tensor whose memory a view or move instruction may change
 
-// The values of a method and the memory that they are bound to. values.cpp builds each member when the method is
+// The values of a method and the memory that the values are bound to. values.cpp builds each member when the method is
 // loaded, unless the comment of the member names another file.
 struct Bindings {
   Span<edgecore_value> values;       // current values of the method; written by set_input, moves and kernels
@@ -267,7 +267,8 @@ struct RunState {
   PendingRun pending = {};
 };
 
-// The byte counts that Method::planned_bytes, delegate_bytes and staging_bytes return. The named files add to them.
+// The byte counts that Method::planned_bytes, delegate_bytes and staging_bytes return. The source files named below add
+// to these counts.
 struct MemoryTotals {
   uint64_t planned = 0;    // bytes of arenas; added by values.cpp
   uint64_t delegates = 0;  // bytes of delegates' memory; added by delegate_call.cpp and device_memory.cpp
@@ -334,7 +335,8 @@ struct MethodImpl : Method {
   // Defined in execute.cpp:
   Status start_run(Error &error);
   Status resume_run(Error &error);
-  // Unless the run is pending, ends its event in the trace and marks inputs in arenas as not set. Returns `status`.
+  // Unless the run is pending, ends the run's event in the trace and marks inputs in arenas as not set. Returns
+  // `status`.
   Status finish_run(Status status);
   Status check_idle(Error &error) const;
 
@@ -346,7 +348,8 @@ struct MethodImpl : Method {
     out = {static_cast<T *>(data), status.ok() ? count : 0};
     return status;
   }
-  // Allocates the memory of make_array. Independent of T, so that its code exists only once. Defined in method.cpp.
+  // Allocates the memory of make_array. Does not depend on T, so that its code exists only once in the library. Defined
+  // in method.cpp.
   Status allocate_entries(size_t count, size_t size, size_t alignment, void *&out, Error &error);
 };
 

@@ -40,8 +40,7 @@ struct TensorPlace {
 
 // Finds the data of a tensor (tensor_bytes() bytes) in the program file: the value of a constant, or the initial
 // content of a mutable buffer. The tensor must not be external (in a .ptd), and its data_buffer_idx must not be 0.
-// Errors: INVALID_PROGRAM; the caller completes the message, which has neither the beginning nor the period of its
-// sentence.
+// Errors: INVALID_PROGRAM; the message lacks the beginning and the period of a sentence, which the caller adds.
 Status find_tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, TensorPlace &place, Error &error);
 
 // Returns the metadata of a method, or NULL if the file has none.

@@ -1,4 +1,4 @@
-// Copies arguments of a delegate call that do not meet its buffer requirements, before and after the call's execute.
+// Copies arguments of a delegate call that do not meet the delegate's buffer requirements, before and after execute.
 #include <string.h>
 
 #include "core/method_impl.h"

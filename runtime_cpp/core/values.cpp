@@ -12,8 +12,8 @@ StringView qualified_name(const fb::Tensor &tensor) {
                                                : view_of(tensor.extra_tensor_info()->fully_qualified_name());
 }
 
-// A mutable buffer that several methods share. The file gives it an address in each method's arena, but its memory is
-// in the StateStore.
+// A mutable buffer that several methods share. The file plans an address for the buffer in each method's arena, but the
+// buffer's memory is in the StateStore.
 struct SharedBuffer {
   const uint8_t *planned;  // address in this method's arena that the file plans for the buffer
   uint8_t *data;           // address of the shared buffer in the StateStore

@@ -12,8 +12,8 @@
 namespace edgecore {
 
 // The kernel libraries of a program. Added libraries have equal priority: Method::load refuses an operator for which
-// two of them have a kernel. A replacing library has priority over all earlier libraries: their kernels run only for
-// calls that the kernels of the replacing library do not support.
+// two added libraries have a kernel. A replacing library has priority over all earlier libraries: their kernels run
+// only for calls that the kernels of the replacing library do not support.
 class KernelTables {
  public:
   explicit KernelTables(const edgecore_kernel_library *own) : added_{own} {}
@@ -30,7 +30,7 @@ class KernelTables {
   static constexpr size_t kMaxReplaced = 256;
 
  private:
-  // A copy of a library's table. Some of its kernels are left out, or replaced by functions that run chains.
+  // A copy of a library's table. In the copy, some kernels are left out, or replaced by functions that run chains.
   struct Table {
     std::vector<edgecore_kernel> kernels;
     edgecore_kernel_library library;

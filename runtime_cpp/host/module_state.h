@@ -92,7 +92,7 @@ struct OpenMethod {
 };
 
 // A loaded file, which a Module shares with the sessions that its new_session makes. Members are destroyed in reverse
-// order (backends, program, file), because each uses earlier ones.
+// order (backends, program, file), because each member uses earlier members.
 struct LoadedFile {
   Limits limits = default_limits();
   LoadMode mode = LoadMode::kMmap;
@@ -104,8 +104,8 @@ struct LoadedFile {
   const Program *program = nullptr;
   std::vector<std::unique_ptr<OpenBackend>> backends;
   KernelTables kernels{edgecore_kernels_library()};
-  // Locked while a session loads a method, or adds a backend or kernels. It is recursive, because an application's log
-  // handler may load another method during a load.
+  // Locked while a session loads a method, or adds a backend or kernels. The mutex is recursive, because an
+  // application's log handler may load another method during a load.
   std::recursive_mutex loading;
 
   ~LoadedFile() {

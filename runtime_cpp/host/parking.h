@@ -19,8 +19,8 @@
 
 namespace edgecore {
 
-// A 32-bit word; threads can wait until it changes. A thread that changes `value` must call wake_all afterwards. `wait`
-// returns when `value` differs from `expected`, and sometimes even while the two are equal.
+// A 32-bit word; threads can wait until the word changes. A thread that changes `value` must call wake_all afterwards.
+// `wait` returns when `value` differs from `expected`, and sometimes even while the two are equal.
 class ParkingWord {
  public:
   std::atomic<uint32_t> value{0};

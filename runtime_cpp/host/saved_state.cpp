@@ -29,8 +29,8 @@ std::string describe(StringView name, int32_t scalar_type, Span<const Size> size
   return {text.text, text.size};
 }
 
-// Collects the mutable buffers of all methods. A buffer that methods share has the same address in all of them, and is
-// collected once.
+// Collects the mutable buffers of all methods. A buffer that several methods share has the same address in these
+// methods, and is collected once.
 class Collector final : public StateVisitor {
  public:
   Collector(Span<Method *const> methods, std::vector<Buffer> &buffers) : buffers_(buffers) {
@@ -148,8 +148,8 @@ Status check_rest(const Buffer *buffer, const StatePart *part, Error &error) {
   return extend(error, "it lacks the ", text(buffer->line), ".");
 }
 
-// For each buffer, finds the saved part that has the same line. Buffers without a name may have equal lines; these are
-// matched in their order.
+// For each buffer, finds the saved part that has the same line. Buffers without a name may have equal lines; such
+// buffers are matched with such parts in their order.
 Status match(const std::vector<Buffer> &buffers, const std::vector<StatePart> &parts,
              std::vector<const StatePart *> &part_of, Error &error) {
   std::multimap<std::string, const StatePart *> unused;

@@ -51,7 +51,7 @@ void trace_loop(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop
 void EDGECORE_CALL parallel_for(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg,
                                 uint32_t) {
   const auto *context = static_cast<const HostContext *>(scope->context);
-  // A nested loop is not traced, because it may run on any thread, but only one thread may use a trace.
+  // A nested loop is not traced, because any thread may run a nested loop, but only one thread may use a trace.
   if (context != nullptr && context->loops != nullptr && !ThreadPool::in_loop()) {
     return trace_loop(scope, n, grain, fn, arg);
   }

@@ -10,9 +10,9 @@
 namespace edgecore {
 namespace {
 
-// How long a thread busy-waits before it sleeps. A worker waits for the next loop; the caller of parallel_for waits for
-// its workers. In a network the next loop begins after a few microseconds, but waking a sleeping thread takes about 50
-// us.
+// The time for which a thread busy-waits before it sleeps. A worker waits for the next loop; the caller of parallel_for
+// waits for the workers in its loop. In a network the next loop begins after a few microseconds, but waking a sleeping
+// thread takes about 50 us.
 constexpr std::chrono::microseconds kSpinTime{100};
 // A worker that has not slept or yielded for this time yields the CPU between two loops. Without this, if another
 // thread waits for the CPU, the kernel preempts the worker after about 3 ms, possibly within a loop. Yielding takes 0.5

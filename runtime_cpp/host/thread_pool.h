@@ -25,8 +25,8 @@ class ThreadPool {
   ThreadPool() = default;
   ~ThreadPool();  // the pool must not be destroyed while a loop runs
 
-  // Returns the pool of this process. The first call creates it; so does the first call in the child process after a
-  // fork, because a child has none of its parent's threads.
+  // Returns the pool of this process. The first call creates the pool; the first call in the child process after a fork
+  // creates another pool, because a child has none of its parent's threads.
   static ThreadPool &process();
 
   // Splits the items [0, n) into ranges of at least `grain` items (0: the pool chooses), calls fn for each range on at
@@ -66,7 +66,8 @@ class ThreadPool {
   uint64_t unit_ = 1;
   Range ranges_[kMaxThreads];
 
-  // Upper 32 bits: number of participants of the running loop; 0: no more may join. Lower 32 bits: workers inside.
+  // Upper 32 bits: the number of participants of the running loop, or 0 if no more workers may join. Lower 32 bits: the
+  // number of workers that are computing units of the loop.
   alignas(64) std::atomic<uint64_t> gate_{0};
   alignas(64) ParkingWord loops_;  // number of loops that the pool has run; workers sleep until it changes
   std::atomic<uint32_t> sleepers_{0};

@@ -42,8 +42,8 @@ endfunction()
 # edgecore_kernels(TARGET app [PTE a.pte...] [OPERATORS aten::add.out=float32+int8...] [YAML a.yaml...] [CHECK
 # b.pte...]) links `app` with only the kernels that the files of PTE call, that OPERATORS names and that the files of
 # YAML select, with code only for their dtypes. It is an error if a file of CHECK needs another kernel or dtype. The
-# result replaces edgecore::kernels. The files must exist when CMake runs; CMake runs again when they change. `app` must
-# link edgecore::host or edgecore::core; edgecore_kernels_library() returns the table of kernels.
+# result replaces edgecore::kernels. The files must exist when CMake runs; CMake runs again when one of them changes.
+# `app` must link edgecore::host or edgecore::core; edgecore_kernels_library() returns the table of kernels.
 function(edgecore_kernels)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "TARGET" "PTE;OPERATORS;YAML;CHECK")
   if(NOT arg_TARGET OR NOT (arg_PTE OR arg_OPERATORS OR arg_YAML) OR arg_UNPARSED_ARGUMENTS)

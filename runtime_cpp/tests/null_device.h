@@ -1,5 +1,5 @@
-// The simulated device of the null backend (null_backend.h). The runtime can access its buffers only after buffer_map,
-// as on a GPU, and submitted work waits in a queue until a test runs it.
+// The simulated device of the null backend (null_backend.h). The runtime can access the device's buffers only after
+// buffer_map, as on a GPU, and submitted work waits in a queue until a test calls null_backend_drain.
 #ifndef EDGECORE_TESTS_NULL_DEVICE_H_
 #define EDGECORE_TESTS_NULL_DEVICE_H_
 

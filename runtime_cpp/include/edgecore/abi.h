@@ -227,10 +227,10 @@ typedef struct edgecore_host {
 
   // Sets the shape of an output; the rank stays the same. May change dl.data if the tensor is GROWABLE. Every kernel,
   // and every delegate in prepare, must call resize for each output before it writes, even if the shape is right
-  // already, because resize also refuses an output that is READ_ONLY. It fails, and leaves the tensor unchanged, if the
-  // shape exceeds capacity or max_shape, or if the shape changes while another argument of the call is the same tensor.
-  // May be called only with the scope of an instance or a kernel call, and only on the thread on which the host called
-  // the plugin.
+  // already, because resize also refuses an output that is READ_ONLY. resize fails, and leaves the tensor unchanged, if
+  // the shape exceeds capacity or max_shape, or if the shape changes while another argument of the call is the same
+  // tensor. May be called only with the scope of an instance or a kernel call, and only on the thread on which the host
+  // called the plugin.
   int32_t(EDGECORE_CALL *resize)(edgecore_scope *scope, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim,
                                  edgecore_error *error);
 
@@ -253,8 +253,8 @@ typedef struct edgecore_host {
 
   // For debugging, passes to the host a value that an operation inside of a delegate has computed. `name` and
   // `debug_id` identify the operation, as in event_begin. `value` is a dense tensor in host memory. Its dims are listed
-  // from outermost to innermost in memory. The host copies it. May be called only with the scope of an instance that
-  // has EDGECORE_INSTANCE_VALUES in edgecore_instance_info.flags, during execute, on the thread on which the host
+  // from outermost to innermost in memory. The host copies the value. May be called only with the scope of an instance
+  // that has EDGECORE_INSTANCE_VALUES in edgecore_instance_info.flags, during execute, on the thread on which the host
   // called the plugin.
   void(EDGECORE_CALL *event_value)(edgecore_scope *scope, edgecore_str name, int64_t debug_id,
                                    const edgecore_tensor *value);

@@ -179,7 +179,7 @@ class Event {
   uint64_t event_ = 0;
 };
 
-// The arguments of one prepare or execute: inputs, then outputs. make_table checks their number.
+// The arguments of one prepare or execute: inputs, then outputs. make_table checks the number of arguments.
 class Arguments {
  public:
   Arguments(const Host &host, const edgecore_value *args, uint64_t count, uint32_t stride, edgecore_error *error)
@@ -201,7 +201,7 @@ class Arguments {
     return *argument.as.tensor;
   }
 
-  // Returns tensor argument `index`. Throws if it is not a tensor in host memory.
+  // Returns tensor argument `index`. Throws if the argument is not a tensor in host memory.
   edgecore_tensor &tensor(uint64_t index) const {
     edgecore_tensor &argument = any_tensor(index);
     if (argument.buffer != nullptr || argument.dl.device_type != EDGECORE_DEVICE_CPU) {
@@ -316,8 +316,8 @@ struct InstanceHandle : Handle<Instance> {
   }
 };
 
-// Calls `body` and returns its code. Converts an exception to a code and, through host->fail, a message, because
-// exceptions must not reach the host, which may be C.
+// Calls `body` and returns the code that `body` returns. Converts an exception to a code and, through host->fail, a
+// message, because exceptions must not reach the host, which may be C.
 template <typename Body>
 int32_t guard(const edgecore_host *host, edgecore_error *error, const Body &body) noexcept {
   try {

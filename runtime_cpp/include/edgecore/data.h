@@ -36,8 +36,8 @@ class DataFile {
   size_t count() const { return keys_.size(); }  // number of entries
   StringView key(size_t index) const;            // key number `index`; keys are sorted byte by byte
 
-  // Sets `result` to the entry with this key. Its bytes stay valid as long as the loader. Errors: NOT_FOUND, without a
-  // message, and the errors of the loader.
+  // Sets `result` to the entry with this key. The entry's bytes stay valid as long as the loader. Errors: NOT_FOUND,
+  // without a message, and the errors of the loader.
   Status find(StringView key, NamedBytes &result, Error &error) const;
   bool contains(StringView key) const;
   // Returns the bytes of entry `index`, valid until the caller passes them to release(). Errors: as the loader.

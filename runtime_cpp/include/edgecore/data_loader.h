@@ -36,7 +36,7 @@ class DataLoader {
   virtual void release(Bytes bytes) = 0;
 
   // Returns the number of readable bytes after the end of every result of load; their content does not matter. Some
-  // backends read past the end of a tensor; if the tail is too short for them, the runtime copies the tensor.
+  // backends read past the end of a tensor; if the tail is too short for a backend, the runtime copies the tensor.
   virtual size_t tail() const { return 0; }
 
  protected:

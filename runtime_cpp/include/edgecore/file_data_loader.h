@@ -21,7 +21,7 @@ enum class LoadMode : uint8_t {
   kMmap,                      // map the file; the system reads pages when they are used, and may drop them
   kMmapUseMlock,              // map the file, and lock the pages of each piece in memory until the piece is released
   kMmapUseMlockIgnoreErrors,  // like kMmapUseMlock, but use a piece unlocked if its pages cannot be locked
-  kMmapUseMadvise,            // map the file, and ask the system to read it ahead, front to back
+  kMmapUseMadvise,            // map the file, and ask the system to read ahead, front to back
 };
 
 // Returns the mode called "file", "mmap", "mmap_use_mlock", "mmap_use_mlock_ignore_errors" or "mmap_use_madvise".

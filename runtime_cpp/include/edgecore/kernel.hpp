@@ -143,7 +143,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     int32_t code() const { return code_; }
 
     // Sets the shape of an output. Must be called for each output before writing, even if the shape is right already.
-    // If it returns false, the call has failed.
+    // If resize returns false, the call has failed.
     bool resize(Tensor out, const std::vector<int64_t> &shape) {
       const auto rank = static_cast<int32_t>(shape.size());
       const int32_t code = call_->host->resize(call_->scope, out.c(), shape.data(), rank, call_->error);

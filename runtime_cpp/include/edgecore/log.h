@@ -6,7 +6,7 @@
 #include "edgecore/status.h"
 
 // The log level of this build. The compiler leaves out messages below this level, including their text and code. The
-// CMake variable EDGECORE_LOG_LEVEL sets it for the runtime and its applications.
+// CMake variable EDGECORE_LOG_LEVEL sets this level for the runtime and its applications.
 #ifndef EDGECORE_LOG_LEVEL
 #define EDGECORE_LOG_LEVEL EDGECORE_LOG_DEBUG
 #endif

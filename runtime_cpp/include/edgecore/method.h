@@ -8,8 +8,8 @@
 
 namespace edgecore {
 
-// Requirements for the memory of planned tensors: it starts at a multiple of kArenaAlignment, and kArenaTail bytes
-// after its end are readable, because some backends read past the end of a tensor.
+// Requirements for the memory of planned tensors: the memory starts at a multiple of kArenaAlignment, and kArenaTail
+// bytes after its end are readable, because some backends read past the end of a tensor.
 constexpr size_t kArenaAlignment = 64;
 constexpr size_t kArenaTail = 128;
 
@@ -87,8 +87,8 @@ class Method {
 
   // Sets a tensor input. If the program plans memory for the input, the tensor is copied to that memory; such an input
   // must be set before every run, because other tensors use the same memory. Any other input is borrowed and stays set:
-  // its data must stay valid until execute has returned. If the program mutates a borrowed input, it writes to the
-  // caller's data; set_input fails for such an input unless the argument is `writable`.
+  // its data must stay valid until execute has returned. If the program mutates a borrowed input, the program writes to
+  // the caller's data; set_input fails for such an input unless the argument is `writable`.
   // Errors: INVALID_ARGUMENT with the expected and the actual dtype, rank, shape or layout.
   Status set_input(size_t index, const TensorArgument &tensor, Error &error);
   // Sets an int, bool (0 or 1) or double input. If the export specialized the program to one value of this input, any
@@ -140,8 +140,8 @@ class Method {
   // Returns true if the method shares state with another method, including a method that is loaded later. Two such
   // methods must not run at the same time.
   bool shares_state() const;
-  // Replaces MethodConfig::tracer; NULL removes it. Delegates report operations inside of them only if the method had a
-  // tracer when it was loaded. Must not be called while a run is pending.
+  // Replaces MethodConfig::tracer; NULL removes it. Delegates report the operations inside of them only if the method
+  // had a tracer when the method was loaded. Must not be called while a run is pending.
   void set_tracer(EventTracer *tracer);
   // Calls visitor.visit for each mutable buffer, shared ones included, in the order of the file. Must not be called
   // while a run is pending.

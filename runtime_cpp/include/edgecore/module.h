@@ -153,10 +153,10 @@ class Module {
 
   // Makes kernels available to methods that are loaded later: from a table linked into the application, or from the
   // library at an absolute path (edgecore/kernel.h). Loading a method fails if two tables with KernelUse::kAdd have a
-  // kernel for one of its operators. The kernels of a table with KernelUse::kReplace are tried before all earlier ones,
-  // even the runtime's own. Such a kernel runs if it supports the dtypes of all tensors of the call
-  // (edgecore_kernel.dtypes). It may return NOT_SUPPORTED before it changes anything; then the next kernel runs.
-  // Errors: as check_kernel_library; NOT_FOUND and ACCESS_FAILED for the library.
+  // kernel for the same operator of the method. The kernels of a table with KernelUse::kReplace are tried before all
+  // earlier ones, even the runtime's own. Such a kernel runs if it supports the dtypes of all tensors of the call
+  // (edgecore_kernel.dtypes). If the kernel returns NOT_SUPPORTED, which it may do before it changes anything, the next
+  // kernel runs. Errors: as check_kernel_library; NOT_FOUND and ACCESS_FAILED for the library.
   Status add_kernels(const edgecore_kernel_library *library, Error &error) {
     return add_kernels(library, KernelUse::kAdd, error);
   }
@@ -183,8 +183,8 @@ class Module {
 
   // Runs a method with values of any kind. Loads the method first, with the default options, if it is not loaded. Each
   // value of `inputs` is used in this run only; for an input that is None or missing at the end of the list, the value
-  // from set_input is used. `outputs` receives a copy of each output, or the tensor of set_output, which shares its
-  // memory.
+  // from set_input is used. `outputs` receives a copy of each output. For an output with a tensor from set_output, it
+  // receives that tensor, whose memory holds the result.
   // Errors: INVALID_STATE and NOT_FOUND as for method_meta, INVALID_ARGUMENT (an input without a value, too many
   // inputs, and the errors of Method::set_input), and the errors of load_method and Method::execute.
   Status execute(StringView method, const std::vector<Value> &inputs, std::vector<Value> &outputs, Error &error);
@@ -242,8 +242,8 @@ class Module {
 
   // Save and restore all mutable state of this session as bytes. Another program can import the bytes if its buffers
   // have the same names, dtypes and shapes, even if other backends, or none, keep them. No method may be running. An
-  // import that fails with INVALID_ARGUMENT changes nothing. If a backend fails, methods that use its state fail until
-  // reset or import_state succeeds.
+  // import that fails with INVALID_ARGUMENT changes nothing. If a backend fails, methods that use state of backends
+  // fail until reset or import_state succeeds.
   // Errors: INVALID_STATE (a run has failed in a backend that keeps state), INVALID_ARGUMENT (import: damaged, or of
   // another program), and errors of a backend.
   Status export_state(std::vector<uint8_t> &state, Error &error) const;

@@ -45,8 +45,8 @@ struct ValueInfo {
   TensorInfo tensor;  // set if `tag` is EDGECORE_TAG_TENSOR
 };
 
-// One dim of an input or output tensor. The size is symbolic if `symbol` is not negative. It is then multiple * n +
-// offset, where n is the same integer for all dims of the method with this `symbol`.
+// One dim of an input or output tensor. The size is symbolic if `symbol` is not negative. A symbolic size is multiple *
+// n + offset, where n is the same integer for all dims of the method with this `symbol`.
 struct DimInfo {
   StringView name;  // name of the size, such as "batch" or "8*s"; empty if it is fixed, or the file has none
   int64_t min = 0;
@@ -84,8 +84,8 @@ struct DelegateInfo {
   uint64_t need_count = 0;  // see MethodInfo::declared_need
 };
 
-// The declaration of one method in the file. It refers to the Program, which must outlive it. Indices must be below the
-// corresponding counts.
+// The declaration of one method in the file. It refers to the Program, which must outlive the MethodInfo. Indices must
+// be below the corresponding counts.
 class MethodInfo {
  public:
   StringView name() const;
@@ -138,8 +138,9 @@ class Program {
   // methods.
   Result<size_t> find_method(StringView name, Error &error) const;
 
-  // Returns the bytes stored under `key` in the file, or else in one of the .ptd files. They stay valid as long as the
-  // loader; the first call loads them. Thread-safe. Errors: NOT_FOUND with the key, and the errors of the loader.
+  // Returns the bytes stored under `key` in the file, or else in one of the .ptd files. The first call loads the bytes,
+  // which stay valid as long as the loader of that file. Thread-safe. Errors: NOT_FOUND with the key, and the errors of
+  // the loader.
   Result<Bytes> named_data(StringView key, Error &error) const;
   // Sets `data` to the tensor that a .ptd file stores under `key`; `data` stays valid as long as the loader of that
   // file. Errors: NOT_FOUND with the key and the files, and the errors of the loader.
@@ -163,8 +164,8 @@ class Program {
 
   // Checks that every tensor that the method's instructions use has memory: planned memory, data in the file, the
   // caller's memory (inputs and outputs), or the memory of another tensor, which it shares because of an instruction
-  // (et_view or a move). Without this check a run fails when it reaches the instruction. Allocates one byte of
-  // `scratch` per value. Errors: NOT_SUPPORTED with the instruction and the value; MEMORY_ALLOCATION_FAILED.
+  // (et_view or a move). Without this check, a run would fail only when it reaches such an instruction. Allocates one
+  // byte of `scratch` per value. Errors: NOT_SUPPORTED with the instruction and the value; MEMORY_ALLOCATION_FAILED.
   Status check_allocated(size_t method, Allocator &scratch, Error &error) const;
 
   const Limits &limits() const { return limits_; }

@@ -26,8 +26,8 @@ struct StateSet {
   bool interrupted = false;
   StateSet *next = nullptr;
 
-  // Fails if the set has tensors and is interrupted, because the content of its tensors is then undefined. Errors:
-  // INVALID_STATE.
+  // Fails if the set has tensors and `interrupted` is true, because the content of the tensors is then undefined.
+  // Errors: INVALID_STATE.
   Status check(Error &error) const;
 };
 
@@ -54,8 +54,8 @@ class DeviceBuffers {
   Owned *first_ = nullptr;
 };
 
-// A mutable buffer of the model in device memory. It stays there from run to run; its content is copied to host memory
-// only when the host reads it.
+// A mutable buffer of the model in device memory. The buffer stays there from run to run; its content is copied to host
+// memory only when the host reads the buffer.
 struct DeviceState {
   const edgecore_backend *table = nullptr;  // backend of the device; NULL: the buffer is in host memory only
   edgecore_driver *driver = nullptr;

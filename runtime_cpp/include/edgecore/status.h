@@ -11,7 +11,7 @@
 #include "edgecore/processor.h"
 #include "edgecore/span.h"
 
-// The error code and message of a failure. The C interface passes it as an opaque edgecore_error pointer.
+// The error code and message of a failure. The C interface passes this struct as an opaque edgecore_error pointer.
 struct edgecore_error {
 #if EDGECORE_MICROCONTROLLER
   static constexpr uint32_t kCapacity = 248;
@@ -120,14 +120,14 @@ __attribute__((always_inline)) inline Status fail(Error &error, int32_t code, co
   return fail_with(error, code, Kinds::kText, pieces::pass(items)...);
 }
 
-// Appends items to the message of `error`, and returns its code.
+// Appends items to the message of `error`, and returns the code of `error`.
 template <typename... Pieces>
 __attribute__((always_inline)) inline Status extend(Error &error, const Pieces &...items) {
   using Kinds = pieces::Kinds<pieces::kind_of(decltype(pieces::pass(items)){})...>;
   return extend_with(error, Kinds::kText, pieces::pass(items)...);
 }
 
-// Evaluates an expression of type Status and, if it is not OK, returns it from the calling function.
+// Evaluates an expression of type Status. If the Status is not OK, returns it from the calling function.
 #define EDGECORE_TRY(expression)                               \
   do {                                                         \
     ::edgecore::Status edgecore_try_status = (expression);     \

@@ -9,8 +9,8 @@
 //
 //   EDGECORE_TORCH_FUNCTIONAL(my_ops, "multiply_add(Tensor a, Tensor b, float scale) -> Tensor", multiply_add);
 //
-// defines the operator that models call. Its result has the type of the first tensor, and the shape that the kernel
-// sets. torch.export also needs torch.library.register_fake, in Python.
+// defines the operator that models call. The operator's result has the type of the first tensor argument, and the shape
+// that the kernel sets. torch.export also needs torch.library.register_fake, in Python.
 #ifndef EDGECORE_TORCH_KERNEL_HPP_
 #define EDGECORE_TORCH_KERNEL_HPP_
 
@@ -30,8 +30,8 @@
 namespace edgecore {
 namespace kernel __attribute__((visibility("hidden"))) {
 
-  // The state of one call: PyTorch's values converted to the C interface. The functions of edgecore_host receive it as
-  // their edgecore_scope.
+  // The state of one call: PyTorch's values converted to the C interface. The functions of edgecore_host receive the
+  // TorchCall as their edgecore_scope.
   class TorchCall {
    public:
     static TorchCall &of(edgecore_scope *scope) { return *reinterpret_cast<TorchCall *>(scope); }

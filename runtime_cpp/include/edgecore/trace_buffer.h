@@ -38,11 +38,13 @@ constexpr uint16_t kTraceNamed = 0x100;       // bit of TraceKey::kind; set if T
 constexpr uint32_t kTraceOpen = UINT32_MAX;   // TraceRecord::length of an event that has not ended, or is too long
 constexpr uint16_t kTraceLater = UINT16_MAX;  // TraceKey::instruction of an instruction with index UINT16_MAX or more
 
-// The identity of an event. For a run, `instruction` is the lower half of the hash of the method's name.
+// The identity of an event. For a run, `instruction` is the lower half of the hash of the method's name. For an
+// operation of a backend (kBackend), `id` is the backend's number of the operation or, with kTraceNamed, the hash of
+// its name. For a run in a TraceRecord, `id` is the upper 32 bits of the clock.
 struct TraceKey {
   uint16_t instruction;
   uint16_t kind;  // EventKind
-  uint32_t id;    // kBackend: the backend's number for the operation; run in a TraceRecord: upper 32 bits of the clock
+  uint32_t id;
 };
 
 struct TraceRecord {
@@ -52,8 +54,8 @@ struct TraceRecord {
 };
 static_assert(sizeof(TraceRecord) == 16);
 
-// The totals of one event. The total of a run comes before the totals of the events in it, and its count is 0 until the
-// first run has ended. A time of 2^32 ticks or more counts as 2^32 - 1.
+// The totals of one event. The total of a run comes before the totals of the events in the run. The count of a run's
+// total is 0 until the first run has ended. A time of 2^32 ticks or more counts as 2^32 - 1.
 struct TraceTotal {
   TraceKey key;
   uint32_t count;

@@ -215,7 +215,7 @@ void integer_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, co
   const int64_t part = packed_size<Value>(k);
   Packed<Value> *memory = call.scratch<Packed<Value>>(part * workers);
   if (memory == nullptr) return;
-  // If there are too few panels for the threads, also split the rows; each task then packs its panel again.
+  // If there are too few panels for the threads, also split the rows; each task then packs its panel itself.
   const int64_t wanted = max_of(1, 4 * workers / (count * panels.count));
   const int64_t splits = workers == 1 ? 1 : min_of(wanted, max_of(1, m / 64));
   const int64_t rows_of_task = round_up((m + splits - 1) / splits, kIntegerRows);

@@ -251,7 +251,7 @@ inline void mve_widen(const int32_t *source, int32_t n, int64_t *target) {
 // Computes out[i] = (sums[i] * multiplier + offset) / 2^shift, clamped, for i in [0, n) and a shift of at least 2.
 // (With a shift of 1, the bits of the lower half could turn a saturated negative result into -1.) Reads n sums, rounded
 // up to a multiple of 4. q0 and q1 hold the lower and upper halves of four products. The carry of the lower half is
-// added to the upper half, which saturates when it is shifted to its place in a 32-bit result.
+// added to the upper half. The upper half saturates when it is shifted to its place in a 32-bit result.
 inline void mve_requantize(const int64_t *sums, int32_t n, int64_t offset, WideFactor factor, Range<int16_t> limits,
                            int16_t *out) {
   const int32_t numbers[4] = {factor.multiplier, limits.low, limits.high, -1};

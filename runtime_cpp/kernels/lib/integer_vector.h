@@ -37,7 +37,7 @@ inline namespace EDGECORE_VARIANT {
 #if defined(__SSE2__) || defined(__aarch64__)
 constexpr bool kHasCache = true;
 #else
-constexpr bool kHasCache = false;  // a microcontroller: its memory is small, and fast even without a cache
+constexpr bool kHasCache = false;  // the memory of a microcontroller is small, and fast even without a cache
 #endif
 
 using Sums = Vector<int32_t>;
@@ -65,8 +65,8 @@ inline Sums widen(const int16_t *source) {
   return __builtin_convertvector(halves, Sums);
 }
 
-// Vector types of kCount integers. They are members of a struct, because GCC drops the vector attribute of a type in a
-// function if the size depends on a template argument.
+// Vector types of kCount integers. The types are members of a struct, because GCC ignores the vector attribute of a
+// type in a function if the size depends on a template argument.
 template <int kCount>
 struct Block {
   typedef int8_t Bytes __attribute__((vector_size(kCount)));
@@ -153,8 +153,8 @@ inline int64_t dot(const int16_t *a, const int8_t *b, int64_t n) {
   return sum;
 }
 
-// Adds the n 32-bit sums of a block of products (kBlockOfProducts) to the 64-bit sums of earlier blocks. If the block
-// is the first one, stores its sums instead. Both arrays must have memory for n rounded up to a multiple of 4.
+// Adds the n 32-bit sums of a block of products (kBlockOfProducts) to the 64-bit sums of earlier blocks. For the first
+// block, stores the sums instead of adding them. Both arrays must have memory for n rounded up to a multiple of 4.
 inline void add_block(const int32_t *__restrict block, int64_t n, bool is_first, int64_t *__restrict sums) {
   const auto end = static_cast<ptrdiff_t>(n);
   if (is_first) {

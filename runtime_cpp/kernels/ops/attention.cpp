@@ -190,7 +190,7 @@ int32_t attention_out(const edgecore_call *raw) {
   }
   Shape shape = query.shape();
   shape.sizes[shape.ndim - 1] = sizes.value_width;
-  // Check the mask only if there is something to compute: PyTorch ignores it otherwise.
+  // Check the mask only if the output has elements, because PyTorch ignores the mask of an empty output.
   if (!call.resize(out, shape) || out.numel() == 0 || !mask_of(call, query, sizes.keys, mask, &layout)) {
     return call.status();
   }

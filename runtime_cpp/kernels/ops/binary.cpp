@@ -138,7 +138,7 @@ inline C divide_trunc(C a, C b) {
 inline int64_t divide_trunc(int64_t a, int64_t b) {
   return b == 0 ? 0 : b == -1 ? static_cast<int64_t>(0 - static_cast<uint64_t>(a)) : a / b;
 }
-// Returns the remainder as Python's operator % does: it has the sign of the divisor.
+// Returns the remainder as Python's operator % does, with the sign of the divisor: modulo(-7, 3) is 2.
 template <class C>
 inline C modulo(C a, C b) {
   const C r = fmod_of(a, b);
@@ -151,8 +151,8 @@ inline int64_t modulo(int64_t a, int64_t b) {
 }
 // Floor division of floats as in Python and ATen: (a - r) / b with the exact remainder r = fmod(a, b), which agrees
 // with modulo(); floor(a / b) would be one too large if a / b rounds up to an integer. (a - r) / b is an integer except
-// for rounding errors, so it is rounded to the nearest integer. A quotient of 0 has the sign of a / b. Division by 0
-// returns infinity or NaN, like a / b; if a is infinite, or an operand is NaN, the result is NaN.
+// for rounding errors, so the quotient is rounded to the nearest integer. A quotient of 0 has the sign of a / b.
+// Division by 0 returns infinity or NaN, like a / b; if a is infinite, or an operand is NaN, the result is NaN.
 template <class C>
 inline C divide_floor(C a, C b) {
   if (b == C{0}) return a / b;

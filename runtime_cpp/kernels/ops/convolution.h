@@ -78,10 +78,10 @@ template <class C>
 void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const int64_t *strides,
                      const C *bias, C *out);
 
-// Winograd's convolution (convolution_winograd.cpp). prefers_winograd() returns true if it is faster. The choice
-// depends only on the sizes, so that results have the same bits for any number of threads. winograd_planes() and
-// winograd_pixels() return false if the output must be computed in another way, because the host lacks scratch memory,
-// or because an infinite or NaN output may have spread to the other outputs of its tile.
+// Winograd's convolution (convolution_winograd.cpp). prefers_winograd() returns true if this algorithm is faster than
+// the other kernels. The choice depends only on the sizes, so that results have the same bits for any number of
+// threads. winograd_planes() and winograd_pixels() return false if the output must be computed in another way, because
+// the host lacks scratch memory, or because an infinite or NaN output may have spread to the other outputs of its tile.
 bool prefers_winograd(const Conv &conv);
 bool winograd_planes(Call &call, const Conv &conv, const float *input, const float *weight, const float *bias,
                      float *out);

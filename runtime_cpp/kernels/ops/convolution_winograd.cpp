@@ -1,11 +1,11 @@
 // Winograd's convolution F(2x2, 3x3) computes a tile of 2x2 outputs from 4x4 inputs with 16 multiplications for each
-// pair of channels instead of 36. It transforms inputs and filters. For each of the 16 positions of a tile it
-// multiplies two matrices over the channels. Then it transforms the 16 products of a tile to the tile's outputs.
+// pair of channels instead of 36. The algorithm transforms inputs and filters. For each of the 16 positions of a tile,
+// it multiplies two matrices over the channels. Then it transforms the 16 products of a tile to the tile's outputs.
 //
 // The factors of the transforms are 1 and 1/2, and each sum has one term per input channel instead of nine. So results
 // are about as exact as in the direct form: rms errors are 0.6 to 1.7 times as large. The error of an output is
-// relative to the largest input of its tile, because that input affects all outputs of the tile. Larger tiles would be
-// faster, but less exact.
+// relative to the largest input of its tile, because this largest input affects all outputs of the tile. Larger tiles
+// would be faster, but less exact.
 #include "lib/tile.h"
 #include "ops/convolution.h"
 
@@ -31,7 +31,7 @@ inline Floats load_part(const float *from, int64_t n) {
   return load_vector(part);
 }
 
-// Transforms four inputs along one dim of a tile (Winograd). They are `step` elements apart.
+// Transforms four inputs along one dim of a tile (Winograd), in place. The inputs are `step` elements apart.
 inline void transform_inputs(Floats *d, int step) {
   const Floats sum = d[step] + d[2 * step], difference = d[2 * step] - d[step];
   d[0] -= d[2 * step];
@@ -126,7 +126,8 @@ bool multiply_all(Call &call, const Products &sizes, const float *right, float *
                   const TransformRows &transform_rows, const Store &store) {
   const int64_t chunks = (sizes.rows + kChunk - 1) / kChunk;
   const int64_t panels = sizes.panels.count;
-  // If there are few chunks of rows, several tasks transform the same chunk; each multiplies it by some of the panels.
+  // If there are few chunks of rows, several tasks transform the same chunk, and each task multiplies the chunk by some
+  // of the panels.
   const int64_t parts = min_of((4 * call.worker_count() + chunks - 1) / chunks, (panels + 3) / 4);
   const int64_t work = kChunk * kPositions * sizes.channels * (sizes.panels.columns / parts);
   int32_t is_finite = 1;

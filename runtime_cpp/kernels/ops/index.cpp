@@ -1,4 +1,4 @@
-// Operators that gather: they read the elements of a tensor that an index tensor selects, after a check of each index.
+// Operators that gather: each reads the elements of a tensor that an index tensor selects, after a check of each index.
 #include "ops/index.h"
 
 namespace edgecore {

@@ -1,4 +1,4 @@
-// Linear layers of quantized int8 and int16 values. Their weights are int8.
+// Linear layers of quantized int8 and int16 values. The weights are always int8.
 #include "lib/integer_gemm.h"
 #include "ops/integer_arguments.h"
 

@@ -33,7 +33,7 @@ int64_t clamped(C x, Range range) {
 }
 
 // `parameters` are scales or zero points: one for each index of `axis`, or a single one if axis is -1. Returns a view
-// of them that broadcasts to a tensor with ndim dims.
+// of `parameters` that broadcasts to a tensor with ndim dims.
 TensorView broadcast_along(Tensor parameters, int axis, int ndim) {
   Shape shape;
   for (int d = 0; d < ndim; ++d) shape.push(d == axis ? parameters.numel() : 1);

@@ -60,7 +60,8 @@ void uniforms(const Block &block, int bits, double *four) {
   for (int k = 0; k < 4; ++k) four[k] = uniform(block.words[k], bits);
 }
 
-// Box-Muller transform of pairs of uniform numbers to normal numbers. 1 - uniform is in (0, 1], so its log is finite.
+// Box-Muller transform of pairs of uniform numbers to normal numbers. 1 - uniform is in (0, 1], so the logarithm is
+// finite.
 void normals(const Block &block, int, double *four) {
   for (int k = 0; k < 4; k += 2) {
     const double radius = __builtin_sqrt(-2.0 * __builtin_log(1.0 - uniform(block.words[k], 32)));

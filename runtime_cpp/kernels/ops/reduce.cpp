@@ -250,7 +250,7 @@ int32_t any(Call &call, const Arguments &a) {
 }
 
 // Computes the sum, or the mean if `mean` is true. Elements are converted to the compute type of the dtype `common`. A
-// sum of booleans is true if one of them is true.
+// sum of booleans is true if one of the booleans is true.
 void sum(Call &call, const Arguments &a, Type common, bool mean) {
   if (!call.check_cast(common, a.out)) return;
   if (common == Type::kBool) return truth<Any>(call, a);

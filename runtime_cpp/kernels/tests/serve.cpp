@@ -1,6 +1,6 @@
 // Runs kernels for tests in a separate process, which may run in an emulator: tests/kernels/emulated_library.py sends
-// calls to its standard input and reads the results from its standard output. Numbers have the processor's byte order,
-// which both sides share.
+// calls to the standard input of this process and reads the results from its standard output. Numbers have the
+// processor's byte order, which both sides share.
 //
 // The process first writes the number of its kernels and their names. A call consists of: the name of the kernel; the
 // number of workers; 1 to refuse the first block of scratch memory, otherwise 0; the blocks of memory; the tensors; the
