@@ -39,7 +39,8 @@ void set_buffer(edgecore_tensor &tensor, edgecore_buffer *buffer) {
   tensor.dl.data = nullptr;
 }
 
-// Copies the bytes of an argument, at its current shape, from host memory to its device buffer, or back.
+// Copies the bytes of an argument, at its current shape, between host memory and the argument's device buffer: to the
+// device if `to_device`, otherwise to the host.
 Status copy(MethodImpl &method, const DelegateArgument &argument, void *host, bool to_device, Error &error) {
   const edgecore_backend &table = *argument.backend.table;
   const uint64_t bytes = current_bytes(argument.slot);

@@ -181,7 +181,7 @@ bool DeviceUses::on_same_device(const ValueUse &use, const ValueUse &other) cons
   return !other.several && other.backend == use.backend && other.memory_kind == use.memory_kind;
 }
 
-// Returns true if all delegate calls that use a value in host memory can share one copy of it on the device.
+// Returns true if all delegate calls that use a value in host memory can share one copy of the value on the device.
 bool DeviceUses::can_have_one_copy(size_t value) const {
   const ValueUse &use = uses_[value];
   return is_straight_ && !use.several && !use.twice && !use.is_viewed &&
@@ -195,8 +195,8 @@ bool DeviceUses::is_on_device(size_t value) const {
 }
 
 // `value` is the source of an aten::copy_ that updates a mutable buffer. The mutable buffer has two device buffers: one
-// holds its content, the other is spare. Returns true if a run can compute the value directly in the spare one, so that
-// a swap replaces the copy.
+// holds its content, the other is spare. Returns true if a run can compute the value directly in the spare device
+// buffer, so that a swap of the two device buffers replaces the copy.
 bool DeviceUses::can_hold_new_content(size_t value) const {
   const ValueUse &use = uses_[value];
   return use.backend != nullptr && use.last_on_device < use.update && can_have_one_copy(value) &&
@@ -246,8 +246,8 @@ bool DeviceUses::choose_state(size_t state) {
   return true;
 }
 
-// Decides whether a value other than a mutable buffer lives in device memory, and whether the delegate calls that use
-// it can share one copy.
+// Decides whether the delegate calls that use a value can share one copy of the value on the device, and whether a
+// value other than a mutable buffer lives in device memory.
 void DeviceUses::choose(size_t value) {
   ValueUse &use = uses_[value];
   const TensorSlot &slot = *method_.bindings.tensor_of[value];

@@ -11,8 +11,9 @@ namespace edgecore {
 
 // Loads `size` bytes of a file and copies them to memory of `allocator`, so that a process that writes to the file
 // cannot change the bytes after they were checked. kArenaTail readable bytes follow the copy. With `in_place`, the
-// caller promises that the bytes never change. They are then copied only if their address is not a multiple of 16.
-// `what` names the bytes in error messages. Errors: MEMORY_ALLOCATION_FAILED, and the errors of the loader.
+// caller promises that the bytes never change. Then this function copies the bytes only if their address is not a
+// multiple of 16. `what` names the bytes in error messages. Errors: MEMORY_ALLOCATION_FAILED, and the errors of the
+// loader.
 Result<Bytes> load_tables(DataLoader &loader, uint64_t offset, uint64_t size, bool in_place, Allocator &allocator,
                           StringView what, Error &error);
 

@@ -21,7 +21,7 @@ enum class Storage : uint8_t {
 };
 
 // The memory that a tensor has at the beginning of each run; each run first restores the tensor from this record. Only
-// tensors whose memory may change have one: inputs, outputs, and tensors that a view or move instruction rebinds.
+// tensors whose memory may change have a record: inputs, outputs, and tensors that a view or move instruction rebinds.
 struct BaseStorage {
   void *data;       // start of the tensor's memory at the beginning of a run; NULL: not set yet
   size_t capacity;  // bytes of memory that the tensor may occupy
@@ -155,7 +155,7 @@ constexpr uint64_t kNotScratch = UINT64_MAX;
 constexpr uint64_t kMinAlignment = 64;
 
 // A delegate of the method, its instance (the backend's execution state) and its memory. delegates.cpp sets the first
-// six members when the method is loaded; delegate_call.cpp sets the others in each prepare.
+// six members when the method is loaded; delegate_call.cpp sets the other members in each prepare.
 struct DelegateState {
   edgecore_scope scope;
   const LoadedBackend *backend;
@@ -209,7 +209,8 @@ class DeviceMemory {
   // Called at the start of each run. If this method uses a mutable buffer on the device, and a reset, an import or
   // another method left the current content in host memory, copies the content to the device; also the other way round.
   virtual Status begin_run(MethodImpl &method, Error &error) const = 0;
-  // Swaps the two device buffers of a mutable buffer, after delegates have computed its new content in the spare one.
+  // Swaps the two device buffers of a mutable buffer, after delegates have computed the new content in the spare device
+  // buffer.
   virtual void update_state(MethodImpl &method, TensorSlot &slot) const = 0;
   // Called before and after a delegate's execute: stage_in binds an argument to a device buffer, and stage_out binds
   // the argument to host memory again. If `copy` is true, both also copy the argument's bytes.
@@ -316,7 +317,7 @@ struct MethodImpl : Method {
   // Defined in delegates.cpp:
   Status load_delegates(Error &error);
   Status load_delegate(size_t delegate_index, Error &error);
-  // Returns true if the backends of this method use state sets that other methods of its session also use.
+  // Returns true if the backends of this method use state sets that other methods of the same session also use.
   bool shares_sets() const;
   void destroy_delegates();
   // Defined in delegate_call.cpp:

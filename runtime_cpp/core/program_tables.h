@@ -54,8 +54,8 @@ const fb::meta::Delegate *delegate_meta(const ProgramTables &tables, size_t meth
 using ArgumentMetas = flatbuffers::Vector<flatbuffers::Offset<fb::meta::Argument>>;
 using DimMetas = flatbuffers::Vector<flatbuffers::Offset<fb::meta::Dim>>;
 
-// argument_at, dims_of and name_of return the metadata of an input or output, the metadata of its dims, and its name.
-// They return NULL or an empty name if the file has no such metadata.
+// argument_at returns the metadata of an input or output, dims_of the metadata of its dims, and name_of its name. They
+// return NULL or an empty name if the file has no such metadata.
 inline const fb::meta::Argument *argument_at(const ArgumentMetas *arguments, size_t index) {
   return size_of(arguments) == 0 ? nullptr : arguments->Get(static_cast<uint32_t>(index));
 }

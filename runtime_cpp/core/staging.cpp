@@ -6,8 +6,8 @@
 namespace edgecore {
 namespace {
 
-// Copies the bytes of an argument at its current shape, and traces this as an event, so that a profile shows the cost
-// of staging.
+// Copies the bytes of an argument at its current shape, and records the copy as a trace event, so that a profile shows
+// the cost of staging.
 void traced_copy(const MethodImpl &method, const DelegateArgument &argument, void *to, const void *from) {
   EventTracer *tracer = method.config.tracer;
   const uint64_t event =

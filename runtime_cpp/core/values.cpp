@@ -64,7 +64,7 @@ struct Builder {
   }
 
   // Finds the data of a tensor in the program file or in a .ptd file. A constant tensor uses the data in place; a
-  // mutable buffer starts with a copy of it.
+  // mutable buffer starts with a copy of the data.
   Status bind_data(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot, BaseStorage &memory) {
     const uint64_t bytes = tensor_bytes(tensor);
     edgecore_bytes data = {nullptr, 0};
@@ -87,8 +87,8 @@ struct Builder {
     return Status();
   }
 
-  // Makes a tensor in planned memory a mutable buffer. Its memory is in the StateStore if several methods share the
-  // buffer, otherwise in the method's arena.
+  // Makes a tensor in planned memory a mutable buffer. The buffer's memory is in the StateStore if several methods
+  // share the buffer, otherwise in the method's arena.
   Status add_state(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot, BaseStorage &memory,
                    const uint8_t *initial) {
     const uint64_t bytes = tensor_bytes(tensor);

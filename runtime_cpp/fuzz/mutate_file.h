@@ -23,7 +23,8 @@ struct Kind {
   bool (*split)(const File &file, Parts &parts);
   // Joins the parts to a file, with a header that states their sizes.
   File (*join)(const Parts &parts);
-  // Mutates a file inside the file, such as the program in a .bpte. Returns false if there is none. May be NULL.
+  // Mutates a file inside the file, such as the program in a .bpte. Returns false if there is no inner file. The
+  // pointer may be NULL.
   bool (*mutate_inner)(Record &root, Parts &parts, Random &random) = nullptr;
 };
 

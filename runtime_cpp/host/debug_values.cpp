@@ -101,7 +101,7 @@ void ValueRecorder::add(DebugValue value) {
   runs_.back().values.push_back(std::move(value));
 }
 
-// Ends the recording of the last run. Frees the run's values if an earlier run had the same values.
+// Ends the recording of the last run. If an earlier run had the same values, frees the last run's values.
 void ValueRecorder::close() {
   if (!is_open_) return;
   is_open_ = false;

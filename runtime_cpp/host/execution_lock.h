@@ -18,7 +18,7 @@ namespace edgecore {
 class Run final : private Completion {
  public:
   // `take_results` is called when the run has succeeded, before another call can use the method. The function object
-  // may own everything that must live until then, such as the run's inputs.
+  // may own everything that must live until that call, such as the run's inputs.
   Run(Method &method, std::function<Status(Error &)> take_results)
       : method_(method), take_results_(std::move(take_results)) {}
   ~Run() = default;

@@ -9,7 +9,7 @@
 
 namespace edgecore {
 
-// Deleter for std::unique_ptr that returns memory to the platform's heap (edgecore/platform.h).
+// A deleter for std::unique_ptr: returns memory to the platform's heap (edgecore/platform.h).
 struct Free {
   void operator()(void *data) const;
 };

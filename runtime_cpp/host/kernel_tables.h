@@ -1,4 +1,4 @@
-// Chooses the kernel of an operator if several kernel libraries of a program have one.
+// Chooses the kernel of an operator if several kernel libraries of a program have a kernel for the operator.
 #ifndef EDGECORE_HOST_KERNEL_TABLES_H_
 #define EDGECORE_HOST_KERNEL_TABLES_H_
 

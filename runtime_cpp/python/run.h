@@ -26,8 +26,8 @@ class PyRun {
 
   // Advances the run without blocking. Returns true once it has finished.
   bool done();
-  // Waits for the run. Returns its results, the same objects each time, or throws its error. Runs Python's signal
-  // handlers while waiting.
+  // Waits for the run. Returns the run's results (each call returns the same objects), or throws the run's error. Runs
+  // Python's signal handlers while waiting.
   nanobind::object wait();
 
  private:

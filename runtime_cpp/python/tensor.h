@@ -27,7 +27,7 @@ class BlockCache {
   size_t bytes() const { return bytes_; }
 
  private:
-  // keeps two blocks, because a loop often frees a result only after the next call
+  // two blocks, because a loop often frees a result only after the next call has made another result
   static constexpr size_t kMaxBlocks = 2;
   const size_t bytes_;
   std::mutex mutex_;  // guards `blocks_`: any thread may release results, without the GIL

@@ -174,9 +174,9 @@ typedef struct edgecore_value {
 } edgecore_value;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Services of the host. A plugin links no symbol of the host: it calls the host through this table, which outlives
-// every object that the plugin makes. Unless a comment says otherwise, a member may be called from any thread and does
-// not block.
+// Services of the host. A plugin links no symbol of the host: the plugin calls the host through this table, which
+// outlives every object that the plugin makes. Unless a comment says otherwise, a member may be called from any thread
+// and does not block.
 
 // Identifies the object that calls the host: a driver, program, state set, delegate or instance of a backend (see
 // backend.h), or a kernel call. The host passes a scope to the plugin when it creates such an object; the plugin passes

@@ -155,8 +155,8 @@ typedef struct edgecore_state_set_info {
   edgecore_scope *scope;
 } edgecore_state_set_info;
 
-// The description of one tensor of a state set, which the backend fills in. Its pointers stay valid until another
-// instance is created with the set, or until the set is destroyed.
+// The description of one tensor of a state set. The backend fills in the description. The description's pointers stay
+// valid until another instance is created with the set, or until the set is destroyed.
 typedef struct edgecore_state_tensor {
   edgecore_header header;
   edgecore_str name;    // qualified name of the model's buffer, such as "layers.0.cache.k"; unique in the set
@@ -166,7 +166,8 @@ typedef struct edgecore_state_tensor {
   uint64_t bytes;  // bytes of the elements in row-major order without gaps
 } edgecore_state_tensor;
 
-// The result of prepare, which the backend fills in. Its arrays belong to the instance and live until the next prepare.
+// The result of prepare, which the backend fills in. The result's arrays belong to the instance and live until the next
+// call of prepare.
 typedef struct edgecore_prepared {
   edgecore_header header;
   const edgecore_memory_need *needs;
@@ -285,7 +286,8 @@ typedef struct edgecore_backend {
   int32_t(EDGECORE_CALL *state_set_create)(edgecore_program *program, const edgecore_state_set_info *info,
                                            edgecore_state_set **out, edgecore_error *error);
   void(EDGECORE_CALL *state_set_destroy)(edgecore_state_set *state_set);
-  // state_count returns the number of tensors in the set; state_describe describes one. Neither allocates nor fails.
+  // state_count returns the number of tensors in the set; state_describe describes the tensor `index`. Neither
+  // allocates nor fails.
   uint64_t(EDGECORE_CALL *state_count)(edgecore_state_set *state_set);
   void(EDGECORE_CALL *state_describe)(edgecore_state_set *state_set, uint64_t index, edgecore_state_tensor *out);
   // Gives all tensors of the set their initial values. After a failed execution, or after a failure of reset or

@@ -404,7 +404,8 @@ const edgecore_host *host_of(edgecore_state_set *set) {
   return reinterpret_cast<Handle<StateSet> *>(set)->host.table();
 }
 
-// Sets a table's functions for state sets (mutable buffers of a session): they call the members of StateSet.
+// Sets a table's functions for state sets (mutable buffers of a session) to functions that call the members of
+// StateSet.
 template <typename Program, typename StateSet>
 void add_state_set(edgecore_backend &table) {
   using StateHandle = Handle<StateSet>;

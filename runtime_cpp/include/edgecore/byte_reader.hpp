@@ -46,7 +46,7 @@ struct Failure {
   throw Failure{code, std::move(text)};
 }
 
-// Throws a Failure for a damaged blob; its message starts with "the blob is damaged: ".
+// Throws a Failure for a damaged blob, with a message that starts with "the blob is damaged: ".
 [[noreturn, gnu::format(printf, 1, 2)]] inline void damaged(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);

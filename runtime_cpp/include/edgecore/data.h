@@ -21,7 +21,7 @@ struct NamedBytes {
 
 struct DataTables;  // defined in core/data.cpp
 
-// A verified .ptd file. Immutable; several programs may use it at the same time.
+// A verified .ptd file. Immutable: several programs may use the same DataFile at the same time.
 class DataFile {
  public:
   // Loads and verifies the tables of a .ptd file. The flatbuffer is copied before it is verified, so that later changes

@@ -191,8 +191,8 @@ class Module {
   Status forward(const std::vector<Value> &inputs, std::vector<Value> &outputs, Error &error) {
     return execute("forward", inputs, outputs, error);
   }
-  // Set inputs for all later calls of execute; None removes a value that was set. Tensors share their memory with the
-  // caller's. Errors: INVALID_ARGUMENT (no such input), and the errors of load_method.
+  // Set inputs for all later calls of execute; None removes a value that was set. A tensor that is set shares its
+  // memory with the caller's tensor. Errors: INVALID_ARGUMENT (no such input), and the errors of load_method.
   Status set_input(StringView method, size_t index, Value value, Error &error);
   Status set_inputs(StringView method, std::vector<Value> values, Error &error);
   // Sets the tensor that receives an output in all later calls of execute; Tensor() removes it. The tensor must not

@@ -103,8 +103,8 @@ class MethodInfo {
   // no symbol, and its min is 0.
   DimInfo input_dim(size_t index, size_t dim) const;
   DimInfo output_dim(size_t index, size_t dim) const;
-  // Returns the index of the input called `name`. If there is none, fails with NOT_FOUND and lists the names of all
-  // inputs.
+  // Returns the index of the input called `name`. If there is no such input, fails with NOT_FOUND and lists the names
+  // of all inputs.
   Result<size_t> find_input(StringView name, Error &error) const;
   size_t arena_count() const;  // the file numbers arenas from 1; here the indices begin at 0
   uint64_t arena_bytes(size_t index) const;
@@ -134,8 +134,8 @@ class Program {
 
   size_t method_count() const;
   MethodInfo method(size_t index) const { return MethodInfo(this, index); }
-  // Returns the index of the method called `name`. If there is none, fails with NOT_FOUND and lists the names of all
-  // methods.
+  // Returns the index of the method called `name`. If there is no such method, fails with NOT_FOUND and lists the names
+  // of all methods.
   Result<size_t> find_method(StringView name, Error &error) const;
 
   // Returns the bytes stored under `key` in the file, or else in one of the .ptd files. The first call loads the bytes,
@@ -150,7 +150,8 @@ class Program {
 
   bool has_meta() const;  // true if edgecore wrote the file
 
-  // Return true if, by the file's metadata, its methods share the mutable buffer of this name, or any buffer.
+  // Return true if the file's metadata says that the file's methods share the mutable buffer of this name, or any
+  // buffer.
   bool shares_state(StringView qualified_name) const;
   bool shares_state() const;
   // Returns the runtime that the file was compiled for: "executorch-1.5" or "edgecore"; empty without metadata.

@@ -39,7 +39,7 @@ class DeviceBuffers {
   // Creates a buffer. Errors: the errors that the backend returns, and MEMORY_ALLOCATION_FAILED.
   Result<edgecore_buffer *> create(const LoadedBackend &backend, uint64_t bytes, uint64_t alignment,
                                    uint32_t memory_kind, Error &error);
-  // Destroys all buffers. Call it after the instances that used them are destroyed.
+  // Destroys all buffers. Call this function after the instances that used the buffers are destroyed.
   void destroy() {
     for (; first_ != nullptr; first_ = first_->next) first_->table->buffer_destroy(first_->buffer);
   }
@@ -71,7 +71,7 @@ struct DeviceState {
   Status fetch(void *host, uint64_t size, Error &error);
   // Copies the content of `host`, in host memory, to the device buffer. Errors: as the backend.
   Status send(void *host, uint64_t size, Error &error);
-  // Records a change of the content in host memory; call it after each change.
+  // Records that the content in host memory has changed. Call this function after each change.
   void host_has_changed() {
     is_current = false;
     host_is_stale = false;

@@ -1,7 +1,7 @@
 // Errors by value: functions return a code, and write a message into an object that the caller owns.
 //
 // Every function that can fail has a parameter `Error &` and returns a Status or a Result. The function that detects
-// the failure writes the message; its callers only pass the Status on.
+// the failure writes the message; the functions that called it only pass the Status on.
 #ifndef EDGECORE_STATUS_H_
 #define EDGECORE_STATUS_H_
 

@@ -14,8 +14,8 @@
 namespace edgecore {
 
 // A tensor: shape, strides and memory, which copies and views share. A function that cannot make a tensor returns an
-// empty one, whose check() says why. Every function refuses an empty tensor with the message of check(), so a program
-// needs only one check, where it uses the tensor.
+// empty tensor, whose check() says why. Every function refuses an empty tensor with the message of check(), so a
+// program needs only one check, where it uses the tensor.
 class Tensor {
  public:
   // Makes an empty tensor: no method accepts it, and data() is NULL.
@@ -69,9 +69,9 @@ class Tensor {
     return scalar_type_ == scalar_type_of<T>() && offset >= 0 ? static_cast<T *>(data()) + offset : nullptr;
   }
 
-  // view, permute, slice and as_strided return a tensor that shares this tensor's memory. They fail, see check(), if
-  // the new shape does not fit. view() needs a contiguous tensor; one size may be -1, which stands for the size that
-  // fits. `offset` counts elements from data() on; strides count elements too.
+  // view, permute, slice and as_strided return a tensor that shares this tensor's memory. If the new shape does not
+  // fit, they return an empty tensor with an error (see check()). view() needs a contiguous tensor; one size may be -1,
+  // which stands for the size that fits. `offset` counts elements from data() on; strides count elements too.
   Tensor view(std::vector<int64_t> shape) const;
   Tensor permute(const std::vector<uint8_t> &dims) const;
   Tensor slice(size_t dim, int64_t begin, int64_t end) const;

@@ -83,7 +83,7 @@ class TraceMemory {
 
   uint64_t now() const;
   uint64_t ticks_of(uint64_t nanoseconds) const;
-  // Returns the key of an event that begins. For a run or a call, remembers its start time.
+  // Returns the key of an event that begins. If the event is a run or a call, also remembers the event's start time.
   TraceKey key_of(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id, uint64_t time);
 
   Bytes memory_;

@@ -32,8 +32,8 @@ Block philox(uint64_t counter, uint64_t stream) {
 
 std::atomic<uint64_t> call_count{0};
 
-// Returns the number of random bits for a dtype: at most the bits of its significand, because with more bits some
-// numbers would be rounded up to 1, which is not in [0, 1).
+// Returns the number of random bits for a dtype: at most the bits of the dtype's significand, because with more bits
+// some numbers would be rounded up to 1, which is not in [0, 1).
 int significand_bits(Type type) {
   return type == Type::kF16 ? 11 : type == Type::kBF16 ? 8 : type == Type::kF32 ? 24 : 32;
 }
