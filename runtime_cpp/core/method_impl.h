@@ -53,7 +53,7 @@ inline void *base_data(const TensorSlot &slot) { return slot.base == nullptr ? s
 struct StateSlot {
   uint32_t value;  // index of the mutable buffer's tensor in Bindings::values
   TensorSlot *slot;
-  StateStore::Buffer *shared;  // the mutable buffer in the StateStore; NULL: it belongs to this method alone
+  StateStore::Buffer *shared;  // the mutable buffer in the StateStore; NULL: the buffer belongs to this method alone
   void *data;                  // the buffer's host memory
   const uint8_t *initial;      // content of the mutable buffer after loading and after a reset; NULL: zeros
   uint64_t bytes;
@@ -69,8 +69,8 @@ struct DeviceCopy;
 // A tensor whose data is in device memory of a mutable buffer: the mutable buffer itself, an alias, or its new content.
 struct ResidentSlot {
   TensorSlot *slot;
-  DeviceCopy *copy;  // NULL: the tensor itself is in the mutable buffer's device memory; else only this device copy is,
-                     // because the host also uses the tensor
+  DeviceCopy *copy;  // NULL: the tensor itself is in the mutable buffer's device memory; else only this device copy is
+                     // in that memory, because the host also uses the tensor
   DeviceState *state;
   bool is_new_content;  // true: the tensor's data is in DeviceState::spare; false: in DeviceState::content
   ResidentSlot *next;

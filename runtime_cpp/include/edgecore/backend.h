@@ -310,11 +310,11 @@ typedef struct edgecore_backend {
   // if only delegates of this backend use it, all with the same memory_kind. Such a value has one device buffer. A
   // mutable buffer of the model has two: a run reads the old content from one and writes the new content to the other,
   // and the two swap roles after the run. If a kernel, another backend or the caller also uses a value, the host copies
-  // the value between a buffer and host memory; this needs create, destroy, map and unmap. If buffer_flush and
-  // buffer_invalidate are not NULL, the host calls flush after writing to mapped memory, and invalidate before reading
-  // from it. `bytes` is the size at the maximum shape, with granule and tail padding. A buffer has at most one mapping
-  // at a time, and none while an execution that uses the buffer is pending. Buffers are destroyed after the instances
-  // that used them.
+  // the value between a buffer and host memory; for these copies a backend must set buffer_create, buffer_destroy,
+  // buffer_map and buffer_unmap. If buffer_flush and buffer_invalidate are not NULL, the host calls flush after writing
+  // to mapped memory, and invalidate before reading from it. `bytes` is the size at the maximum shape, with granule and
+  // tail padding. A buffer has at most one mapping at a time, and none while an execution that uses the buffer is
+  // pending. Buffers are destroyed after the instances that used them.
   int32_t(EDGECORE_CALL *buffer_create)(edgecore_driver *driver, uint64_t bytes, uint64_t alignment,
                                         uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);
   void(EDGECORE_CALL *buffer_destroy)(edgecore_buffer *buffer);

@@ -45,7 +45,7 @@ struct ValidRange {
 // for w]. Tap (kh, kw) of output (oh, ow) is at offset tap(kh, kw) + oh * pitch + ow.
 struct Phases {
   int64_t count_h, count_w, rows, pitch;
-  bool fit;  // false: the padded copy would be much larger than input and output; the file may be damaged
+  bool fit;  // false: the padded copy would be much larger than input and output, as damaged files may demand
 
   explicit Phases(const Conv &conv);
   int64_t plane() const { return count_h * count_w * rows * pitch; }

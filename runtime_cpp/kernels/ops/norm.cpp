@@ -44,7 +44,7 @@ const C *optional_dense(Call &call, Tensor t) {
   return t.t == nullptr ? nullptr : dense<C>(call, t);
 }
 
-// The tensors of a layer_norm or group_norm as dense arrays. Weight and bias may be NULL.
+// The tensors of a layer_norm or group_norm as dense arrays. `scale` (the weight) and `offset` (the bias) may be NULL.
 template <class C>
 struct DenseTensors {
   const C *x, *scale, *offset;
