@@ -18,9 +18,9 @@ class AllocationCheck {
     for (const int32_t output : span_of(plan.outputs())) mark(output);
   }
 
-  // Records that a tensor has memory if `instruction` is a view or a move, because these two bind their result to
-  // another tensor's memory. The order of the instructions does not matter here: at run time, the interpreter checks
-  // that a tensor is bound before it is used.
+  // Records that the result of a view or a move has memory, because these instructions bind their result to another
+  // tensor's memory. The order of the instructions does not matter here: at run time, the interpreter checks that a
+  // tensor is bound before it is used.
   Status note_binding(const fb::Instruction &instruction) {
     if (const fb::MoveCall *move = instruction.instr_args_as_MoveCall()) mark(move->move_to());
     const fb::KernelCall *call = instruction.instr_args_as_KernelCall();
@@ -67,7 +67,7 @@ class AllocationCheck {
   }
 
   const fb::ExecutionPlan &plan_;
-  Span<bool> allocated_;  // for each value: true if it is a tensor with memory, or a list that was checked
+  Span<bool> allocated_;  // for each value: true for a tensor with memory, and for a list that was checked
   Error &error_;
   size_t pc_ = 0;
 };

@@ -1,4 +1,4 @@
-// Tests the checks of the table (struct of function pointers and properties) that a plugin exports: version, size and
+// Tests the checks of the table that a plugin exports, a struct of functions and properties: its version, size and
 // required members.
 #include <string.h>
 
@@ -8,7 +8,7 @@ namespace edgecore {
 namespace {
 
 constexpr HostVersions kHost1x4 = {{1, 0}, {1, 4}};
-constexpr HostVersions kHost2x1 = {{1, 2}, {2, 1}};  // also supports plugins of 1.2 to 1.x
+constexpr HostVersions kHost2x1 = {{1, 2}, {2, 1}};  // version 2.1, which also supports plugins from version 1.2 on
 
 TEST(Negotiate, VersionZeroMustBeEqual) {
   const HostVersions host = {{0, 3}, {0, 3}};

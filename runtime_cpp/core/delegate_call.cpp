@@ -112,7 +112,7 @@ class Preparation {
     return Status();
   }
 
-  // Refuses a delegate that asks for more memory than its compiler declared in the file.
+  // Refuses a delegate that asks for more memory than the backend's compiler declared in the file.
   Status check_declared() {
     const MethodInfo info = method_.owner->method(method_.index);
     const size_t delegate = instruction_.target;
@@ -158,7 +158,7 @@ class Preparation {
       const uint64_t wanted = need.alignment > kMinAlignment ? need.alignment : kMinAlignment;
       state_.blocks[i] = {nullptr, need.bytes};
       state_.scratch_offsets[i] = kNotScratch;
-      // the backend allocates device memory itself; check_declared has already checked its size
+      // the backend itself allocates device memory; check_declared has already checked the size
       if (need.space != 0) continue;
       if (need.kind == EDGECORE_MEMORY_SCRATCH) {
         scratch = (scratch + wanted - 1) & ~(wanted - 1);
@@ -271,10 +271,11 @@ bool arguments_changed(const MethodImpl &method, const Instruction &instruction)
   return false;
 }
 
-// Ends a pending delegate call: the backend calls this function, from any thread, when its work has ended.
+// Ends a pending delegate call: the backend calls this function, from any thread, when the delegate's work has ended.
 void EDGECORE_CALL complete(void *arg, int32_t code, edgecore_str text) {
   MethodImpl &method = *static_cast<MethodImpl *>(arg);
-  // Read `completion` from the method before `fired` is set: once it is set, another thread may destroy the method.
+  // Read `completion` from the method before `fired` is set: once `fired` is set, another thread may destroy the
+  // method.
   Completion *completion = method.run_state.completion;
   if (code != EDGECORE_OK) (void)fail(method.call_error, code, StringView(text));
   method.run_state.pending.code = code;
@@ -319,8 +320,8 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
     const uint64_t event = config.tracer == nullptr ? 0 : config.tracer->begin(EventKind::kPrepare, backend, pc, -1);
     const Status status = Preparation(*this, pc, error).run();
     if (config.tracer != nullptr) config.tracer->end(event);
-    // The delegate refuses these shapes, but accepted the maximum shapes at load. So report wrong inputs, not a bad
-    // file.
+    // The delegate accepted the maximum shapes when the method was loaded, so the file is valid. Report the delegate's
+    // refusal of the current shapes as wrong inputs.
     if (status.code() == EDGECORE_INVALID_PROGRAM) {
       error.code = EDGECORE_INVALID_ARGUMENT;
       return extend(error, " The shapes of the inputs do not fit the program, or each other.");

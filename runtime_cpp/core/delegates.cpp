@@ -1,4 +1,4 @@
-// Loads a method's delegates through the native interface, and destroys them.
+// Loads a method's delegates through the C interface of backends (backend.h), and destroys them.
 #include <string.h>
 
 #include "core/checked.h"
@@ -28,7 +28,7 @@ void EDGECORE_CALL release_blob(edgecore_scope *scope) {
   }
 }
 
-// Loads the blob of a delegate. A blob in the flatbuffer needs no load, because it is part of the tables.
+// Loads the blob of a delegate. A blob in the flatbuffer is part of the tables, which are loaded already.
 Result<Bytes> load_blob(const MethodImpl &method, size_t index, DelegateState &state, Error &error) {
   const fb::BackendDelegateDataReference &place =
       *method.plan->delegates()->Get(static_cast<uint32_t>(index))->processed();

@@ -1,4 +1,4 @@
-// Tests loading, preparing, running and destroying delegates, the memory that they get, and error messages.
+// Tests loading, preparing, running and destroying delegates, the memory of delegates, and error messages.
 #include "core/sha256.h"
 #include "loaded.h"
 
@@ -22,7 +22,7 @@ struct Meta {
   std::vector<uint8_t> sha256 = std::vector<uint8_t>(32);
 };
 
-// Builds the program y = delegate(x). x and y have shape [2, 3] and memory of the caller.
+// Builds the program y = delegate(x). x and y have shape [2, 3] and are in the caller's memory.
 std::vector<uint8_t> delegate_program(const NullBlob &blob, const Meta *meta = nullptr, bool dynamic = false) {
   PteBuilder pte;
   TensorOptions options;
@@ -82,7 +82,8 @@ TEST_F(Delegate, IsPreparedAgainWhenANumberChanges) {
   Loaded loaded(pte.finish());
   const uint64_t before = null_backend_prepares();
   ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
-  // The first value, 0, causes no third prepare: the file holds 0, and before the first run the number is unknown.
+  // Loading prepares once and the first run prepares again, with the value 0. Each new value prepares again; the
+  // second 3 does not.
   const int64_t values[] = {0, 3, 3, 4};
   const uint64_t prepares[] = {2, 3, 3, 4};
   for (size_t i = 0; i < 4; ++i) {

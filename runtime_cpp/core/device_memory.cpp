@@ -39,7 +39,8 @@ void set_buffer(edgecore_tensor &tensor, edgecore_buffer *buffer) {
   tensor.dl.data = nullptr;
 }
 
-// Copies the bytes of an argument, at its current shape, from host memory to its device buffer, or back.
+// Copies the bytes of an argument, at its current shape, between host memory and the argument's device buffer: to the
+// device if `to_device`, otherwise to the host.
 Status copy(MethodImpl &method, const DelegateArgument &argument, void *host, bool to_device, Error &error) {
   const edgecore_backend &table = *argument.backend.table;
   const uint64_t bytes = current_bytes(argument.slot);
@@ -54,8 +55,8 @@ Status copy(MethodImpl &method, const DelegateArgument &argument, void *host, bo
               " a buffer of its device failed: ", method.call_error.sentence());
 }
 
-// Binds the tensors that live in device memory of a mutable buffer, which has two device buffers. A tensor with the new
-// content is bound to `spare`, any other tensor to `content`.
+// Binds each tensor that lives in one of the two device buffers of a mutable buffer: a tensor with the new content to
+// `spare`, any other tensor to `content`. Called in each run, because the two device buffers swap roles.
 void bind_states(MethodImpl &method) {
   for (const ResidentSlot *slot = method.bindings.resident; slot != nullptr; slot = slot->next) {
     edgecore_buffer *&bound = slot->copy == nullptr ? slot->slot->tensor.buffer : slot->copy->buffer;
@@ -63,8 +64,8 @@ void bind_states(MethodImpl &method) {
   }
 }
 
-// Allocates device memory for a mutable buffer, or replaces the memory that an earlier method allocated if it is too
-// small.
+// Allocates device memory for a mutable buffer. Memory that an earlier method allocated is kept if it is large enough,
+// and replaced otherwise.
 Status reserve(MethodImpl &method, StateSlot &state, const ValueUse &use, Error &error) {
   DeviceState &device = state.device();
   DeviceBuffers &owner = state.shared == nullptr ? method.delegates.buffers : method.config.state->device_buffers();
@@ -73,7 +74,7 @@ Status reserve(MethodImpl &method, StateSlot &state, const ValueUse &use, Error 
   if (!is_enough) {
     EDGECORE_TRY(device.fetch(state.data, state.bytes, error));
     device.host_has_changed();
-    device.content = device.spare = nullptr;  // forget the smaller buffers; `owner` destroys them later
+    device.content = device.spare = nullptr;  // `owner` still has the smaller buffers and destroys them later
     if (use.bytes > device.bytes) device.bytes = use.bytes;
     if (use.alignment > device.alignment) device.alignment = use.alignment;
     EDGECORE_TRY(
@@ -109,7 +110,7 @@ class Devices final : public DeviceMemory {
     if (!wanted) return Status();
     DeviceUses uses(method);
     EDGECORE_TRY(uses.find(error));
-    Span<DeviceCopy> copies;  // first device copy of each value; add_copy makes others for calls that cannot share it
+    Span<DeviceCopy> copies;  // one device copy of each value; add_copy makes more for calls that cannot share it
     EDGECORE_TRY(method.make_array(method.bindings.values.size(), copies, error));
     for (size_t value = 0; value < method.bindings.values.size(); ++value) {
       copies[value] = {nullptr, uses[value].bytes, uses[value].alignment};

@@ -52,15 +52,13 @@ TEST_F(DeviceBuffers, ATensorThatTheHostReadsIsCopied) {
   std::vector<float> x = {1, 2, 3, 4}, z(4);
   ASSERT_TRUE(run(loaded, x, z, {4})) << text_of(loaded.error);
   EXPECT_EQ(z, (std::vector<float>{4, 8, 12, 16}));
-  EXPECT_EQ(copies_.count, 3);                  // x to the device; the result of the first delegate and z back
+  EXPECT_EQ(copies_.count, 3);                  // x to the device; back to the host: the first delegate's result and z
   Loaded mixed(chain(false, false, padded()));  // the second delegate computes in host memory
   ASSERT_TRUE(load(mixed)) << text_of(mixed.error);
   ASSERT_TRUE(run(mixed, x, z, {4})) << text_of(mixed.error);
   EXPECT_EQ(z, (std::vector<float>{4, 8, 12, 16}));
 }
 
-// A compiler may give a view a planned value of its own, at the address of the viewed tensor. A kernel can read the
-// tensor through that view, so the tensor must stay in host memory.
 TEST_F(DeviceBuffers, ATensorThatTwoDelegatesReadIsCopiedOnce) {
   PteBuilder pte;
   pte.arenas = {256};
@@ -79,11 +77,11 @@ TEST_F(DeviceBuffers, ATensorThatTwoDelegatesReadIsCopiedOnce) {
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(run(loaded, in, out, {4})) << text_of(loaded.error);
     EXPECT_EQ(out, (std::vector<float>{4, 8, 12, 16}));
-    EXPECT_EQ(copies_.count, 5);  // y twice, z three times
+    EXPECT_EQ(copies_.count, 5);  // y to the device twice, z back three times
   }
 }
 
-// edgecore's own kernels write only their results; operators of other packages may also write arguments.
+// edgecore's own kernels write only their results; kernels of other packages may also write to other arguments.
 TEST_F(DeviceBuffers, ATensorThatAKernelOfAPackageWritesIsCopiedAgain) {
   PteBuilder pte;
   pte.arenas = {256};
@@ -105,10 +103,12 @@ TEST_F(DeviceBuffers, ATensorThatAKernelOfAPackageWritesIsCopiedAgain) {
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(run(loaded, in, out, {4})) << text_of(loaded.error);
     EXPECT_EQ(out, (std::vector<float>{4, 8, 12, 16}));
-    EXPECT_EQ(copies_.count, 4);  // y and z, twice
+    EXPECT_EQ(copies_.count, 4);  // y to the device twice, z back twice
   }
 }
 
+// A compiler may give a view a planned value of its own, at the address of the viewed tensor. A kernel can read the
+// tensor through that view, so the tensor must stay in host memory.
 TEST_F(DeviceBuffers, ATensorWithAnAliasInItsArenaStaysThere) {
   PteBuilder pte;
   pte.arenas = {256};

@@ -88,8 +88,8 @@ void DeviceUses::note_kernel(const Instruction &instruction, uint32_t pc) {
       if (value >= 0) note_host(static_cast<size_t>(value), pc, true);
     }
   }
-  // A kernel whose result is not a tensor may write to any of its arguments, as executorch_prim::et_copy_index does. So
-  // may a kernel of another package, because its schema may declare that it writes to arguments.
+  // A kernel whose result is not a tensor may write to any of its arguments, as executorch_prim::et_copy_index does. A
+  // kernel of another package may do the same, because its operator's schema may declare writes to arguments.
   const bool may_write =
       !method_.kernels[instruction.target].is_own || (method_.bindings.tensor_of[instruction.result] == nullptr &&
                                                       method_.bindings.list_of[instruction.result] == nullptr);
@@ -144,7 +144,7 @@ void DeviceUses::note_update(const Instruction &instruction, uint32_t pc) {
   state.update = pc;
   state.content = static_cast<uint32_t>(instruction.args[1]);
   ValueUse &content = note(state.content, pc, false);
-  // only one mutable buffer can swap memory with a value, but this one is the new content of several
+  // this value is the new content of several mutable buffers, but can swap memory with only one of them
   if (content.update != kNoUse) content.several = true;
   content.update = pc;
   content.is_fresh_at_update = content.is_fresh;
@@ -163,9 +163,9 @@ bool DeviceUses::overlap(size_t a, size_t b) const {
   return begin < other + second.capacity && other < begin + first.capacity;
 }
 
-// Returns true if another value at overlapping addresses of the arena may access the memory of `value`. Such a value is
-// a mutable buffer, or is used and its first use does not write it. If `value` itself is a mutable buffer, every used
-// value at overlapping addresses counts.
+// Returns true if another value at overlapping addresses of the arena may expect the content of `value` there: the
+// other value is a mutable buffer, or the first instruction that uses the other value does not write it. If `value`
+// itself is a mutable buffer, every used value at overlapping addresses counts.
 bool DeviceUses::has_alias(size_t value) const {
   const bool is_state = method_.bindings.tensor_of[value]->state != nullptr;
   for (size_t i = 0; i < uses_.size(); ++i) {
@@ -181,21 +181,22 @@ bool DeviceUses::on_same_device(const ValueUse &use, const ValueUse &other) cons
   return !other.several && other.backend == use.backend && other.memory_kind == use.memory_kind;
 }
 
-// Returns true if all delegate calls that use a value in host memory can share one copy of it on the device.
+// Returns true if all delegate calls that use a value in host memory can share one copy of the value on the device.
 bool DeviceUses::can_have_one_copy(size_t value) const {
   const ValueUse &use = uses_[value];
   return is_straight_ && !use.several && !use.twice && !use.is_viewed &&
          method_.bindings.tensor_of[value]->storage != Storage::kView && !(is_planned(value) && has_alias(value));
 }
 
-// Returns true if only delegates of a device use a value in arena memory, and the first use writes it.
+// Returns true if only delegates of a device use a value that is planned in arena memory, and the first use writes the
+// value.
 bool DeviceUses::is_on_device(size_t value) const {
   return is_planned(value) && !uses_[value].on_host && uses_[value].written_first;
 }
 
 // `value` is the source of an aten::copy_ that updates a mutable buffer. The mutable buffer has two device buffers: one
-// holds its content, the other is spare. Returns true if a run can compute the value directly in the spare one, so that
-// a swap replaces the copy.
+// holds its content, the other is spare. Returns true if a run can compute the value directly in the spare device
+// buffer, so that a swap of the two device buffers replaces the copy.
 bool DeviceUses::can_hold_new_content(size_t value) const {
   const ValueUse &use = uses_[value];
   return use.backend != nullptr && use.last_on_device < use.update && can_have_one_copy(value) &&
@@ -245,8 +246,8 @@ bool DeviceUses::choose_state(size_t state) {
   return true;
 }
 
-// Decides whether a value other than a mutable buffer lives in device memory, and whether the delegate calls that use
-// it can share one copy.
+// Decides whether the delegate calls that use a value can share one copy of the value on the device, and whether a
+// value other than a mutable buffer lives in device memory.
 void DeviceUses::choose(size_t value) {
   ValueUse &use = uses_[value];
   const TensorSlot &slot = *method_.bindings.tensor_of[value];

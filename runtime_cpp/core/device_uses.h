@@ -29,7 +29,7 @@ struct ValueUse {
   bool on_host;             // true if a user of the value needs host memory: a kernel, the caller, a list or a delegate
   bool several;             // true if several backends or memory kinds use the value, or it updates several buffers
   bool written_first;       // true if the first instruction that uses the value writes it
-  bool read;                // true if an instruction reads the value after its first use
+  bool read;                // true if an instruction reads the value after the first instruction that uses it
   bool twice;               // true if two arguments of one delegate call are this value
   bool is_viewed;           // true if the value is a view, or another value is a view of it
   bool is_fresh;            // used by `find`: true if the device copy is up to date at the current instruction

@@ -1,4 +1,4 @@
-// Tests which mutable buffers stay in device memory, and when their content is copied.
+// Tests which mutable buffers stay in device memory, and when the content of a mutable buffer is copied.
 #include "copies.h"
 
 namespace edgecore {
@@ -22,7 +22,7 @@ enum class Update {
 };
 
 // Builds the program y = 4 s; s = 2 s for a mutable buffer `s`, initially [1, 2, 3, 4]. A delegate computes the new
-// content 2 s, and a second one doubles it to y.
+// content 2 s, and a second delegate doubles the new content to y.
 std::vector<uint8_t> program(Update update = Update::kCopy, NullBlob second = on_device(), NullBlob first = on_device(),
                              std::vector<std::string> methods = {"forward"}) {
   PteBuilder pte;
@@ -149,11 +149,11 @@ TEST_F(ResidentState, StaysOnTheDeviceIfTheCallerGetsItsNewContent) {
     step(loaded, first, first == 4 ? 3 : 2);  // once s to the device, the new content and y back
     EXPECT_EQ(loaded.output(1), (Floats{first / 2, first, first * 3 / 2, first * 2}));
   }
-  EXPECT_EQ(null_backend_live_buffers(), 3u);  // two for s, one for y
+  EXPECT_EQ(null_backend_live_buffers(), 3u);  // two buffers for s, one for y
   EXPECT_EQ(Content(*loaded.method).fetch(), (Floats{8, 16, 24, 32}));
 }
 
-// Both buffers receive the same new content, but only one of them could swap memory with it.
+// Both mutable buffers receive the same new content, but only one of them could swap memory with that value.
 TEST_F(ResidentState, IsInHostMemoryIfTwoBuffersGetTheSameContent) {
   PteBuilder pte;
   pte.arenas = {256};

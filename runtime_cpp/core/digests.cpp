@@ -41,7 +41,8 @@ class DigestCheck {
     return Status();
   }
 
-  // Compares the hashes of a .ptd file's entries. Skips entries that the metadata lacks: the program does not use them.
+  // Compares the hashes of a .ptd file's entries. Skips an entry without a hash in the metadata, because the program
+  // does not use that entry.
   Status data_file(const DataFile &file) {
     uint32_t next = 0;
     for (size_t i = 0; i < file.count(); ++i) {
@@ -93,8 +94,9 @@ class DigestCheck {
                 "' are not those that were compiled: their SHA-256 is not the one in the metadata.");
   }
 
-  // Returns the hash that the metadata has for `key`; empty if it has none. The metadata is sorted by key and the
-  // caller asks for keys in ascending order, so each search continues at entry `next`, where the previous one ended.
+  // Returns the hash that the metadata has for `key`; empty if the metadata lacks the key. The metadata is sorted by
+  // key and the caller asks for keys in ascending order, so each search continues at entry `next`, where the previous
+  // one ended.
   Bytes digest_of(StringView key, uint32_t &next) const {
     while (next < size_of(meta_.data()) && less(view_of(meta_.data()->Get(next)->key()), key)) ++next;
     if (next == size_of(meta_.data()) || view_of(meta_.data()->Get(next)->key()) != key) return Bytes();

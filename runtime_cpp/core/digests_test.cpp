@@ -34,7 +34,7 @@ struct Weights {
   }
 
   // Flips a bit of the last occurrence of `near` in the program (or the data file), and returns the error of
-  // check_digests; empty if there is none.
+  // check_digests; empty if check_digests succeeds.
   std::string check(const std::string &near = "", bool in_data = false) {
     PteBuilder copy = std::move(pte);
     const std::vector<uint8_t> blob(64, 7);

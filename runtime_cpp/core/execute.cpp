@@ -213,8 +213,9 @@ class Interpreter {
     return Status();
   }
 
-  // Checks that the result of a kernel call is writable. In the file, the result is the call's last argument. resize()
-  // refuses read-only tensors, but a kernel need not resize its output, so this check is also needed.
+  // Checks that the result of a kernel call is writable. In the file, the result is the call's last argument. This
+  // check is needed although resize() refuses read-only tensors, because a kernel of another package may fail to call
+  // resize().
   Status check_result(const Instruction &instruction) {
     const ListSlot *list = method_.bindings.list_of[instruction.result];
     const edgecore_value &value = method_.bindings.values[instruction.result];
@@ -230,7 +231,8 @@ class Interpreter {
                          ", is a constant or a read-only input.");
   }
 
-  // Binds a view to the memory of its base tensor: data, capacity, readable bytes and read-only flags.
+  // Binds a view to the memory of its base tensor: copies data, capacity and readable bytes, and saves the base's
+  // flags.
   Status bind_view(const Instruction &instruction) {
     if (instruction.args.size() != 3 || method_.run_state.args[0].tag != EDGECORE_TAG_TENSOR ||
         method_.run_state.args[2].tag != EDGECORE_TAG_TENSOR) {
@@ -263,7 +265,7 @@ class Interpreter {
     view.readable = base.readable;
     constexpr uint32_t kInherited = EDGECORE_TENSOR_READ_ONLY | EDGECORE_TENSOR_CONSTANT;
     // Clear the inherited flags, and let call_kernel add them after the kernel's call: the kernel resizes the view, and
-    // resize refuses read-only tensors, although a new shape of the view does not write to the base.
+    // resize would refuse a read-only view, although a new shape of the view writes nothing to the base.
     view.tensor.flags = view.base->flags & ~kInherited;
     inherited_ = base.tensor.flags & kInherited;
     return Status();
@@ -308,8 +310,8 @@ class Interpreter {
     return Status();
   }
 
-  // Unbinds a tensor from its base's memory if it is a view. Other tensors keep their memory, which belongs to arenas,
-  // the file or the caller.
+  // If a tensor is a view, unbinds the tensor from its base's memory. Any other tensor keeps its memory, which belongs
+  // to an arena, the file or the caller.
   static void free(TensorSlot &slot) {
     if (slot.storage == Storage::kView) restore_base(slot);
   }
@@ -319,7 +321,7 @@ class Interpreter {
   edgecore_call call_;
   size_t pc_ = 0;
   uint64_t steps_ = 0;
-  uint32_t inherited_ = 0;  // read-only flags of the base tensor, which call_kernel adds to the view after the call
+  uint32_t inherited_ = 0;  // flags READ_ONLY and CONSTANT of the base; call_kernel adds them to the view
 };
 
 }  // namespace
@@ -347,8 +349,8 @@ Status MethodImpl::resume_run(Error &error) {
 Status MethodImpl::finish_run(Status status) {
   if (run_state.pending.waiting) return status;
   if (config.tracer != nullptr) config.tracer->end(run_state.pending.run_event);
-  // Inputs in an arena must be set again before the next run, because this run may have overwritten them with other
-  // tensors.
+  // Inputs in an arena must be set again before the next run, because this run may have written other tensors over
+  // these inputs.
   const Span<const int32_t> inputs = span_of(plan->inputs());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorSlot *slot = bindings.tensor_of[static_cast<size_t>(inputs[i])];

@@ -86,8 +86,8 @@ TEST(Execute, AViewHasThreeArguments) {
   EXPECT_SENTENCE(loaded, "a view needs a tensor, a shape and an output tensor.");
 }
 
-// If an input could become a view, it would keep the view's shape in the next run, where it has the caller's memory
-// again, which may be too small for that shape.
+// If et_view could change an input, the input would keep the view's shape in the next run. In that run the input has
+// the caller's memory again, which may be too small for that shape.
 TEST(Execute, AnInputCannotBeMadeAView) {
   PteBuilder pte;
   const int32_t x = pte.add_tensor({8}, bounded());
@@ -104,8 +104,8 @@ TEST(Execute, AnInputCannotBeMadeAView) {
   EXPECT_SENTENCE(loaded, "an input cannot be made a view.");
 }
 
-// Here input and output of a kernel are the same tensor. A new shape for the output is refused, because the kernel may
-// already have read the old shape through the input.
+// Here the input and the output of a kernel are the same tensor. resize refuses a new shape for the output, because the
+// kernel may already have read the old shape through the input.
 TEST(Execute, AnOutputThatIsAnInputKeepsItsShape) {
   PteBuilder pte;
   pte.arenas = {128};

@@ -6,9 +6,9 @@ namespace edgecore {
 namespace {
 
 // Returns true if the last entry of `args` is the result of the call. A .pte appends the result to the arguments if the
-// kernel has out arguments. The result is the same tensor or list of tensors as an earlier argument, a list with the
-// same tensors as the argument before it (ExecuTorch's split), or a list of the arguments before it. Adds the number of
-// compared list entries to `compared`.
+// kernel has out arguments. The last entry is then the same tensor or list of tensors as an earlier argument, a list
+// with the same tensors as the argument before it (ExecuTorch's split), or a list of the arguments before it. Adds the
+// number of compared list entries to `compared`.
 bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t &compared) {
   if (args.size() < 2) return false;
   const size_t last = args.size() - 1;
@@ -38,7 +38,8 @@ bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t
 }
 
 // Returns true if a move instruction may bind `tensor` to the memory of `moved`. Kernels and delegates were prepared
-// for `tensor` as declared. So `moved` must have its dtype and dim order, and must not have a larger maximum shape.
+// for `tensor` as declared. So `moved` must have the dtype and dim order of `tensor`, and must not have a larger
+// maximum shape.
 bool can_replace(const edgecore_tensor &moved, const edgecore_tensor &tensor) {
   if (moved.scalar_type != tensor.scalar_type || moved.dl.ndim != tensor.dl.ndim) return false;
   for (int32_t i = 0; i < tensor.dl.ndim; ++i) {

@@ -21,7 +21,7 @@ enum class Storage : uint8_t {
 };
 
 // The memory that a tensor has at the beginning of each run; each run first restores the tensor from this record. Only
-// tensors whose memory may change have one: inputs, outputs, and tensors that a view or move instruction rebinds.
+// tensors whose memory may change have a record: inputs, outputs, and tensors that a view or move instruction rebinds.
 struct BaseStorage {
   void *data;       // start of the tensor's memory at the beginning of a run; NULL: not set yet
   size_t capacity;  // bytes of memory that the tensor may occupy
@@ -31,7 +31,7 @@ struct BaseStorage {
 
 struct StateSlot;
 
-// A tensor of the method, with the memory that it is bound to.
+// A tensor of the method, with the memory that the tensor is bound to.
 struct TensorSlot {
   edgecore_tensor tensor;  // must be first: slot_of casts the address of `tensor` to a TensorSlot
   size_t readable;         // bytes that may be read from the tensor's data on
@@ -53,7 +53,7 @@ inline void *base_data(const TensorSlot &slot) { return slot.base == nullptr ? s
 struct StateSlot {
   uint32_t value;  // index of the mutable buffer's tensor in Bindings::values
   TensorSlot *slot;
-  StateStore::Buffer *shared;  // the mutable buffer in the StateStore; NULL: it belongs to this method alone
+  StateStore::Buffer *shared;  // the mutable buffer in the StateStore; NULL: the buffer belongs to this method alone
   void *data;                  // the buffer's host memory
   const uint8_t *initial;      // content of the mutable buffer after loading and after a reset; NULL: zeros
   uint64_t bytes;
@@ -69,8 +69,8 @@ struct DeviceCopy;
 // A tensor whose data is in device memory of a mutable buffer: the mutable buffer itself, an alias, or its new content.
 struct ResidentSlot {
   TensorSlot *slot;
-  DeviceCopy *copy;  // if the host also uses the tensor: its device copy, which alone is in the mutable buffer's device
-                     // memory; otherwise NULL
+  DeviceCopy *copy;  // NULL: the tensor itself is in the mutable buffer's device memory; else only this device copy is
+                     // in that memory, because the host also uses the tensor
   DeviceState *state;
   bool is_new_content;  // true: the tensor's data is in DeviceState::spare; false: in DeviceState::content
   ResidentSlot *next;
@@ -122,7 +122,7 @@ struct DeviceCopy {
 };
 
 // A copy of one delegate argument, for calls in which the tensor's own memory does not meet the backend's requirement
-// (alignment, padding, memory kind). The memory of the copy is allocated when it is first needed.
+// (alignment, padding, memory kind). The memory of the copy is allocated when the copy is first needed.
 struct Staging {
   edgecore_buffer_requirement requirement;  // the backend's requirement for the argument; set by delegates.cpp
   void *buffer;                             // the argument's copy in host memory; allocated by staging.cpp
@@ -134,7 +134,7 @@ struct Staging {
   bool is_fresh;   // true if an earlier call of the same run has filled `device`; set by device_uses.cpp
 };
 
-// The state of one delegate instruction. delegates.cpp allocates it; each prepare updates `shapes` and `flags`.
+// The state of one delegate instruction. delegates.cpp allocates the state; each prepare updates `shapes` and `flags`.
 struct DelegateCall {
   Staging *staging;  // staging copies of the arguments: array with one entry per argument
   int64_t *shapes;   // shapes of tensor arguments and bits of number arguments at the last prepare, concatenated
@@ -155,7 +155,7 @@ constexpr uint64_t kNotScratch = UINT64_MAX;
 constexpr uint64_t kMinAlignment = 64;
 
 // A delegate of the method, its instance (the backend's execution state) and its memory. delegates.cpp sets the first
-// six members when the method is loaded; delegate_call.cpp sets the others in each prepare.
+// six members when the method is loaded; delegate_call.cpp sets the other members in each prepare.
 struct DelegateState {
   edgecore_scope scope;
   const LoadedBackend *backend;
@@ -206,13 +206,14 @@ class DeviceMemory {
   // Moves values to a device's memory if only delegates of that device's backend use them. Called once, when all
   // delegates are prepared.
   virtual Status assign_buffers(MethodImpl &method, Error &error) const = 0;
-  // Called at the start of each run: copies the content of a mutable buffer between host and device memory if another
-  // method, a reset or an import left the current content in the wrong one of the two for this method.
+  // Called at the start of each run. If this method uses a mutable buffer on the device, and a reset, an import or
+  // another method left the current content in host memory, copies the content to the device; also the other way round.
   virtual Status begin_run(MethodImpl &method, Error &error) const = 0;
-  // Swaps the two device buffers of a mutable buffer, after delegates have computed its new content in the spare one.
+  // Swaps the two device buffers of a mutable buffer, after delegates have computed the new content in the spare device
+  // buffer.
   virtual void update_state(MethodImpl &method, TensorSlot &slot) const = 0;
-  // Called before and after a delegate's execute: stage_in binds an argument to a device buffer, and stage_out binds it
-  // to host memory again. If `copy` is true, they also copy the bytes.
+  // Called before and after a delegate's execute: stage_in binds an argument to a device buffer, and stage_out binds
+  // the argument to host memory again. If `copy` is true, both also copy the argument's bytes.
   virtual Status stage_in(MethodImpl &method, const DelegateArgument &argument, bool copy, Error &error) const = 0;
   virtual Status stage_out(MethodImpl &method, const DelegateArgument &argument, bool copy, Error &error) const = 0;
   virtual void destroy(MethodImpl &method) const = 0;
@@ -229,7 +230,7 @@ constexpr uint8_t kIsRead = 4;
 constexpr uint8_t kHasReadEntries = 8;  // bit of a list that an instruction reads; its entries have the bit kIsRead
 constexpr uint8_t kIsRebound = 16;      // bit of a tensor whose memory a view or move instruction may change
 
-// The values of a method and the memory that they are bound to. values.cpp builds each member when the method is
+// The values of a method and the memory that the values are bound to. values.cpp builds each member when the method is
 // loaded, unless the comment of the member names another file.
 struct Bindings {
   Span<edgecore_value> values;       // current values of the method; written by set_input, moves and kernels
@@ -267,7 +268,8 @@ struct RunState {
   PendingRun pending = {};
 };
 
-// The byte counts that Method::planned_bytes, delegate_bytes and staging_bytes return. The named files add to them.
+// The byte counts that Method::planned_bytes, delegate_bytes and staging_bytes return. The source files named below add
+// to these counts.
 struct MemoryTotals {
   uint64_t planned = 0;    // bytes of arenas; added by values.cpp
   uint64_t delegates = 0;  // bytes of delegates' memory; added by delegate_call.cpp and device_memory.cpp
@@ -315,7 +317,7 @@ struct MethodImpl : Method {
   // Defined in delegates.cpp:
   Status load_delegates(Error &error);
   Status load_delegate(size_t delegate_index, Error &error);
-  // Returns true if the backends of this method use state sets that other methods of its session also use.
+  // Returns true if the backends of this method use state sets that other methods of the same session also use.
   bool shares_sets() const;
   void destroy_delegates();
   // Defined in delegate_call.cpp:
@@ -334,7 +336,8 @@ struct MethodImpl : Method {
   // Defined in execute.cpp:
   Status start_run(Error &error);
   Status resume_run(Error &error);
-  // Unless the run is pending, ends its event in the trace and marks inputs in arenas as not set. Returns `status`.
+  // Unless the run is pending, ends the run's event in the trace and marks inputs in arenas as not set. Returns
+  // `status`.
   Status finish_run(Status status);
   Status check_idle(Error &error) const;
 
@@ -346,7 +349,8 @@ struct MethodImpl : Method {
     out = {static_cast<T *>(data), status.ok() ? count : 0};
     return status;
   }
-  // Allocates the memory of make_array. Independent of T, so that its code exists only once. Defined in method.cpp.
+  // Allocates the memory of make_array. Does not depend on T, so that its code exists only once in the library. Defined
+  // in method.cpp.
   Status allocate_entries(size_t count, size_t size, size_t alignment, void *&out, Error &error);
 };
 

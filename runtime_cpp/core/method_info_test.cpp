@@ -1,5 +1,4 @@
-// Tests reading names and symbolic sizes of inputs and outputs from the metadata (edgecore.meta.v1), also from damaged
-// metadata.
+// Tests reading names and symbolic sizes of inputs and outputs from metadata (edgecore.meta.v1), valid and damaged.
 #include "input_metas.h"
 
 namespace edgecore {

@@ -42,7 +42,7 @@ TEST(Method, BorrowsInputsAndWritesIntoGivenOutputs) {
   ASSERT_TRUE(loaded.set_floats_output(0, y));
   ASSERT_TRUE(loaded.execute()) << text_of(loaded.error);
   EXPECT_EQ(y, (std::vector<float>{3, 6, 9, 12, 15, 18}));
-  x[0] = 10;  // borrowed, so the next run sees it
+  x[0] = 10;  // the method borrows x, so the next run reads the new number
   ASSERT_TRUE(loaded.execute());
   EXPECT_EQ(y[0], 30);
 }

@@ -61,7 +61,7 @@ TEST_F(PendingRunTest, ContinuesWhenTheDeviceIsDone) {
     EXPECT_EQ(loaded.method->resume(loaded.error).code(), EDGECORE_PENDING);  // the device is not done yet
     EXPECT_EQ(null_backend_drain(), 1u);
     EXPECT_EQ(ready_.count, 2 * run - 1);
-    EXPECT_EQ(loaded.method->resume(loaded.error).code(), EDGECORE_PENDING);  // the second delegate
+    EXPECT_EQ(loaded.method->resume(loaded.error).code(), EDGECORE_PENDING);  // the second delegate is pending now
     EXPECT_EQ(null_backend_drain(), 1u);
     EXPECT_TRUE(loaded.method->resume(loaded.error).ok()) << text_of(loaded.error);
     EXPECT_FALSE(loaded.method->pending());

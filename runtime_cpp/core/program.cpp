@@ -189,9 +189,9 @@ Result<const Program *> Program::load(DataLoader &loader, const ProgramConfig &c
   }
   ProgramTables *tables = new (tables_memory) ProgramTables;
   tables->root = fb::GetProgram((*bytes).data());
-  // The tail is the number of readable bytes after the tables: kArenaTail if they were copied, loader.tail() if they
-  // are used in the file. Even with `tables_in_place` they may have been copied (if misaligned), so use the smaller
-  // number then.
+  // The tail is the number of readable bytes after the tables: kArenaTail if the tables were copied, loader.tail() if
+  // they are used in place. With `tables_in_place`, misaligned tables were copied all the same, so use the smaller of
+  // the two numbers.
   tables->tail = config.tables_in_place && loader.tail() < kArenaTail ? loader.tail() : kArenaTail;
   tables->file_size = loader.size();
   if (tables->root->version() != 0) {

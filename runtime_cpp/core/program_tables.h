@@ -40,8 +40,7 @@ struct TensorPlace {
 
 // Finds the data of a tensor (tensor_bytes() bytes) in the program file: the value of a constant, or the initial
 // content of a mutable buffer. The tensor must not be external (in a .ptd), and its data_buffer_idx must not be 0.
-// Errors: INVALID_PROGRAM; the caller completes the message, which has neither the beginning nor the period of its
-// sentence.
+// Errors: INVALID_PROGRAM; the message lacks the beginning and the period of a sentence, which the caller adds.
 Status find_tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, TensorPlace &place, Error &error);
 
 // Returns the metadata of a method, or NULL if the file has none.
@@ -55,8 +54,8 @@ const fb::meta::Delegate *delegate_meta(const ProgramTables &tables, size_t meth
 using ArgumentMetas = flatbuffers::Vector<flatbuffers::Offset<fb::meta::Argument>>;
 using DimMetas = flatbuffers::Vector<flatbuffers::Offset<fb::meta::Dim>>;
 
-// argument_at, dims_of and name_of return the metadata of an input or output, the metadata of its dims, and its name.
-// They return NULL or an empty name if the file has no such metadata.
+// argument_at returns the metadata of an input or output, dims_of the metadata of its dims, and name_of its name. They
+// return NULL or an empty name if the file has no such metadata.
 inline const fb::meta::Argument *argument_at(const ArgumentMetas *arguments, size_t index) {
   return size_of(arguments) == 0 ? nullptr : arguments->Get(static_cast<uint32_t>(index));
 }

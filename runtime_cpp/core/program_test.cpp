@@ -8,8 +8,8 @@
 namespace edgecore {
 namespace {
 
-// Builds a program that scales x [2, 3] by a constant int; it also has a constant tensor, a mutable buffer, a delegate
-// and named data.
+// Builds a program that scales x [2, 3] by a constant int. The program also has a constant tensor, a mutable buffer, a
+// delegate and named data.
 PteBuilder full_builder() {
   PteBuilder pte;
   pte.arenas = {256};
@@ -146,7 +146,7 @@ TEST(Program, HeaderFieldsAreChecked) {
   }
 }
 
-// ExecuTorch writes a file whose only segment is empty without an extended header.
+// If the only segment of a program is empty, ExecuTorch writes the file without an extended header.
 TEST(Program, AnEmptySegmentNeedsNoHeader) {
   for (const uint64_t size : {uint64_t{0}, uint64_t{4}}) {
     flatbuffers::FlatBufferBuilder builder;
@@ -305,7 +305,7 @@ TEST(Program, SaysWhenMemoryIsShort) {
   }
 }
 
-// Whatever bytes are changed, loading and running ends with a result or an error.
+// Loading and running a file with random changes must end with a result or an error, never with a crash.
 TEST(Program, SurvivesRandomDamage) {
   const std::vector<uint8_t> file = full_builder().finish();
   std::mt19937 random(7);

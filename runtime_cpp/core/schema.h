@@ -1,4 +1,4 @@
-// Includes the generated flatbuffer readers, and gives their vectors and strings the types Span and StringView.
+// Includes the generated flatbuffer readers, and converts flatbuffers' vectors and strings to Span and StringView.
 #ifndef EDGECORE_CORE_SCHEMA_H_
 #define EDGECORE_CORE_SCHEMA_H_
 

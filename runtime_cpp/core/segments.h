@@ -31,10 +31,10 @@ class Segments {
   Segment &operator[](size_t index) const { return table_[index]; }
   size_t tail() const { return loader_->tail(); }
 
-  // Returns the bytes of a segment. They stay valid as long as the loader exists. The first call loads them from the
-  // file.
+  // Returns the bytes of a segment. The bytes stay valid as long as the loader exists. The first call loads the bytes
+  // from the file.
   Result<Bytes> keep(size_t index, LoadUse use, Error &error) const;
-  // Loads the bytes of a segment. They stay valid until the caller passes them to `release`.
+  // Loads the bytes of a segment. The bytes stay valid until the caller passes them to `release`.
   Result<Bytes> borrow(size_t index, LoadUse use, Error &error) const;
   void release(Bytes bytes) const;
 

@@ -53,7 +53,7 @@ TEST(Segments, AreLoadedWhenTheyAreNeeded) {
     std::vector<float> x = {100, 200}, out(2);
     ASSERT_TRUE(loaded.set_floats(0, {2}, x) && loaded.set_floats_output(0, out));
     ASSERT_TRUE(loaded.execute()) << text_of(loaded.error);
-    EXPECT_EQ(loaded.output(0), (std::vector<float>{222, 444}));  // the backend doubles
+    EXPECT_EQ(loaded.output(0), (std::vector<float>{222, 444}));  // the backend doubles its input
 
     for (int i = 0; i < 2; ++i) {
       const Result<Bytes> data = loaded.program->named_data("weights", loaded.error);
@@ -100,7 +100,7 @@ TEST(Segments, EveryFailureOfALoaderIsAnErrorAndLeavesNothing) {
     EXPECT_SENTENCE(loaded, "The disk has a bad sector.");
     EXPECT_LE(loader.held, 2 * 2 * sizeof(float));  // constants and initial state stay
   }
-  EXPECT_EQ(failures, 5u);  // header, tables, constants, initial state, blob
+  EXPECT_EQ(failures, 5u);  // one failure each: header, tables, constants, initial state, blob
 }
 
 TEST(Segments, ALoaderThatSaysNothingGetsASentence) {

@@ -107,7 +107,7 @@ int32_t EDGECORE_CALL service_resize(edgecore_scope *scope, edgecore_tensor *ten
                   wanted)
           .code();
     }
-    // cannot overflow, because the product of the maximum shape does not
+    // cannot overflow: no size exceeds the maximum shape, whose product was checked when the program was loaded
     bytes *= static_cast<uint64_t>(wanted[i]);
   }
   if (bytes > tensor->capacity) {

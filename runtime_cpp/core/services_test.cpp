@@ -8,7 +8,7 @@
 namespace edgecore {
 namespace {
 
-// An output of shape [2, 3] in a buffer for at most [4, 3] floats, whose shape may change.
+// A resizable output of shape [2, 3], in a buffer for at most [4, 3] floats.
 class Resize : public testing::Test {
  protected:
   Resize() {
@@ -20,7 +20,7 @@ class Resize : public testing::Test {
     tensor_.capacity = sizeof(data_);
   }
 
-  // Resizes the tensor outside of any method (NULL scope). Returns the error; empty if there is none.
+  // Resizes the tensor outside of any method (NULL scope). Returns the error, or an empty text after success.
   std::string resize(const int64_t *shape, int32_t ndim) {
     Error error;
     const int32_t code = host_.resize(nullptr, &tensor_, shape, ndim, &error);

@@ -1,4 +1,4 @@
-// Copies arguments of a delegate call that do not meet its buffer requirements, before and after the call's execute.
+// Copies arguments of a delegate call that do not meet the delegate's buffer requirements, before and after execute.
 #include <string.h>
 
 #include "core/method_impl.h"
@@ -6,8 +6,8 @@
 namespace edgecore {
 namespace {
 
-// Copies the bytes of an argument at its current shape, and traces this as an event, so that a profile shows the cost
-// of staging.
+// Copies the bytes of an argument at its current shape, and records the copy as a trace event, so that a profile shows
+// the cost of staging.
 void traced_copy(const MethodImpl &method, const DelegateArgument &argument, void *to, const void *from) {
   EventTracer *tracer = method.config.tracer;
   const uint64_t event =
@@ -23,8 +23,9 @@ bool meets(const TensorSlot &slot, const edgecore_buffer_requirement &need) {
   return bytes == 0 || (address % need.alignment == 0 && slot.readable >= readable);
 }
 
-// Returns true if the copy of an argument needs the old content. The copy of an input needs it. So does the copy of an
-// output that is also another argument, or of a mutable buffer, because the delegate may overwrite only a part of it.
+// Returns true if the copy of an argument must begin with the argument's current content. This holds for an input, and
+// for an output that is also another argument or a mutable buffer, because the delegate may overwrite only a part of
+// such an output.
 bool is_read(const DelegateArgument &argument) {
   return !argument.staging.written || argument.staging.repeated ||
          (argument.slot.tensor.flags & EDGECORE_TENSOR_STATE) != 0;

@@ -7,7 +7,7 @@
 namespace edgecore {
 namespace {
 
-// Memory that ends at the end of a page. The next page is not readable, so reading past the end crashes.
+// Memory that ends where a page ends. The next page is not readable, so reading past the end crashes.
 class BeforeGuard {
  public:
   explicit BeforeGuard(size_t size) : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
@@ -50,7 +50,7 @@ TEST_F(Staging, AnInputThatEndsWithItsPageIsCopied) {
   copies_.count = 0;
   ASSERT_TRUE(loaded.execute()) << text_of(loaded.error);
   EXPECT_EQ(loaded.output(0), (std::vector<float>{2, 4, 6, 8}));
-  EXPECT_EQ(copies_.count, 1);  // the input only: the output's memory is long enough
+  EXPECT_EQ(copies_.count, 1);  // only the input is copied: the output's memory has enough readable bytes
   tensor.readable_bytes = 15;
   EXPECT_FALSE(loaded.method->set_input(0, tensor, loaded.error).ok());
 }
@@ -76,8 +76,8 @@ TEST_F(Staging, AConstantThatEndsTheFileIsCopied) {
 }
 
 TEST_F(Staging, OnlyStateIsCopiedInWhereADelegateWrites) {
-  // The output is a planned tensor whose address is not aligned as the delegate requires. The delegate writes only its
-  // first element.
+  // The output is a planned tensor whose address is not aligned as the delegate requires. The delegate writes only the
+  // first element of the output.
   for (const bool is_state : {false, true}) {
     NullBlob blob;
     blob.alignment = 128;

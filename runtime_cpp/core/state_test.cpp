@@ -1,5 +1,5 @@
-// Tests the state sets of backends: they keep their content between runs, methods can share them, and after a failed
-// run they are unusable until a reset.
+// Tests the state sets of backends: a state set keeps its content between runs, methods can share the set, and after a
+// failed run it is unusable until a reset.
 #include <cmath>
 
 #include "loaded.h"
@@ -108,7 +108,7 @@ TEST_F(StateSetTest, WithoutTensorsIsUsableAfterAFailedRun) {
   ASSERT_TRUE(load(loaded)) << text_of(loaded.error);
   for (int i = 0; i < 2; ++i) {
     EXPECT_FALSE(loaded.execute());
-    EXPECT_SENTENCE(loaded, "backend 'NullBackend': ");  // not the sentence about a state that is undefined
+    EXPECT_SENTENCE(loaded, "backend 'NullBackend': ");  // the backend's own error, not the error about undefined state
   }
 }
 

@@ -77,7 +77,7 @@ uint64_t TraceBuffer::begin(EventKind kind, StringView name, uint64_t instructio
 
 void TraceBuffer::end(uint64_t event) {
   const uint64_t time = now();
-  // do nothing: a later event has overwritten this one, or it was not recorded
+  // do nothing if a later event has overwritten this event, or if this event was not recorded
   if (event >= header_->recorded || header_->recorded - event > capacity_) return;
   TraceRecord &record = reinterpret_cast<TraceRecord *>(records_)[event % capacity_];
   const uint32_t begin = record.key.kind == static_cast<uint16_t>(EventKind::kExecute) ? 0 : record.begin;

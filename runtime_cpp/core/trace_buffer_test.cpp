@@ -26,8 +26,8 @@ class Memory {
   std::vector<uint64_t> words_;
 };
 
-// A run that begins at `begin`: a kernel of 10 ticks, then a delegate of 30 that reports an event of 5 and adds one of
-// 7.
+// Traces a run that begins at `begin`: a kernel of 10 ticks, then a delegate of 30 ticks that reports an event of 5
+// ticks (begin and end) and adds an event of 7 ticks (add).
 void run(EventTracer &trace, uint64_t begin) {
   now = begin;
   const uint64_t execution = trace.begin(EventKind::kExecute, "forward", 0, -1);
@@ -142,7 +142,7 @@ TEST(TraceStatistics, AddsUpTheTimesOfEachEvent) {
   EXPECT_EQ(memory[0].key.kind, 0u);  // the run
   EXPECT_EQ(memory[0].count, 101u);
   EXPECT_EQ(memory[0].sum, 4150u);
-  EXPECT_EQ(memory[1].key.kind, 1u);  // the kernel ends first
+  EXPECT_EQ(memory[1].key.kind, 1u);  // the kernel, which ends first
   EXPECT_EQ(memory[1].count, 101u);
   EXPECT_EQ(memory[1].min, 10u);
   EXPECT_EQ(memory[1].max, 50u);

@@ -167,7 +167,7 @@ class PlanValidator {
       }
       seen[dim / 32] |= bit;
     }
-    // Count at least 1 for each size, as the computation of strides does: the strides must not overflow either.
+    // Count a size of 0 as 1, as update_strides does, so that this check also bounds the strides.
     uint64_t reach = type.size;
     for (const int32_t size : sizes) {
       if (size < 0 || multiply_overflows(reach, size == 0 ? 1 : static_cast<uint64_t>(size), &reach) ||
@@ -337,14 +337,15 @@ class PlanValidator {
   uint32_t where_ = 0;
 };
 
-// Maximum number of memory needs (requests for memory) of a delegate. Each need is compared with every other one.
+// Maximum number of memory needs (requests for memory) of a delegate. The number is limited because each need is
+// compared with every other need.
 constexpr size_t kMaxNeeds = 256;
 
 // The size, multiple and offset of every dim are below this limit, so 64-bit arithmetic on them cannot overflow.
 constexpr int64_t kSizeLimit = int64_t{1} << 31;
 
 // Checks the metadata of inputs or outputs, if the file has any. Symbolic sizes must be numbered in the order of their
-// first use; `symbols` is the number of symbolic sizes so far, and is updated.
+// first use; `symbols` is the number of symbolic sizes so far; this function adds the new symbolic sizes to `symbols`.
 Status validate_arguments(const fb::ExecutionPlan &plan, const ArgumentMetas *arguments, Span<const int32_t> values,
                           int32_t &symbols, Error &error) {
   bool fits = size_of(arguments) == 0 || size_of(arguments) == values.size();

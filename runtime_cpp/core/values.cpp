@@ -12,8 +12,8 @@ StringView qualified_name(const fb::Tensor &tensor) {
                                                : view_of(tensor.extra_tensor_info()->fully_qualified_name());
 }
 
-// A mutable buffer that several methods share. The file gives it an address in each method's arena, but its memory is
-// in the StateStore.
+// A mutable buffer that several methods share. The file plans an address for the buffer in each method's arena, but the
+// buffer's memory is in the StateStore.
 struct SharedBuffer {
   const uint8_t *planned;  // address in this method's arena that the file plans for the buffer
   uint8_t *data;           // address of the shared buffer in the StateStore
@@ -27,7 +27,7 @@ struct Builder {
   SharedBuffer *shared = nullptr;
   uint64_t shared_count = 0;
   static constexpr size_t kRecent = 8;
-  const edgecore_tensor *recent[kRecent] = {};  // recent static tensors, whose arrays later tensors can share
+  const edgecore_tensor *recent[kRecent] = {};  // recent static tensors; later tensors can share their arrays
   size_t recent_count = 0;
 
   template <typename... Pieces>
@@ -64,7 +64,7 @@ struct Builder {
   }
 
   // Finds the data of a tensor in the program file or in a .ptd file. A constant tensor uses the data in place; a
-  // mutable buffer starts with a copy of it.
+  // mutable buffer starts with a copy of the data.
   Status bind_data(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot, BaseStorage &memory) {
     const uint64_t bytes = tensor_bytes(tensor);
     edgecore_bytes data = {nullptr, 0};
@@ -87,8 +87,8 @@ struct Builder {
     return Status();
   }
 
-  // Makes a tensor in planned memory a mutable buffer. Its memory is in the StateStore if several methods share the
-  // buffer, otherwise in the method's arena.
+  // Makes a tensor in planned memory a mutable buffer. The buffer's memory is in the StateStore if several methods
+  // share the buffer, otherwise in the method's arena.
   Status add_state(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot, BaseStorage &memory,
                    const uint8_t *initial) {
     const uint64_t bytes = tensor_bytes(tensor);
@@ -177,9 +177,9 @@ struct Builder {
     return Bytes((*segment).data() + offset, (*segment).size() - offset + tail);
   }
 
-  // Sets the shape, strides and maximum shape of a tensor. If the tensor is static and not an input, they never change.
-  // It then shares the arrays of a recent tensor with the same sizes, because separate arrays would be a large part of
-  // a method's memory on a microcontroller.
+  // Sets the shape, strides and maximum shape of a tensor. These never change for a static tensor that is not an input,
+  // so such a tensor shares the arrays of a recent tensor with the same sizes and dim order. Separate arrays would be a
+  // large part of a method's memory on a microcontroller.
   Status build_sizes(const fb::Tensor &tensor, bool is_input, edgecore_tensor &out) {
     const Span<const int32_t> declared = span_of(tensor.sizes());
     const size_t rank = declared.size();

@@ -16,7 +16,7 @@ constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxTables = 2000;
 
 // Converts a flatbuffer, which may be damaged, to a tree. flatbuffers::Verify, which works for any schema, cannot check
-// it first: that function itself reads out of bounds in a damaged flatbuffer.
+// the flatbuffer first, because flatbuffers::Verify itself reads out of bounds in a damaged flatbuffer.
 class Reader {
  public:
   Reader(const Schema &schema, const uint8_t *flat, size_t size) : schema_(schema), flat_(flat), size_(size) {}

@@ -1,7 +1,7 @@
 // libFuzzer's custom mutator for files that hold a flatbuffer: .pte, .ptd, .bpte and the blobs of backends. A fixed
-// share of the calls use libFuzzer's own mutator, which ignores the structure of the file. The others decode the file,
-// change fields of its tables (mutate_tree.h), one word of the flatbuffer, or the data after it, and write a header
-// with the new sizes.
+// share of the calls use libFuzzer's own mutator, which ignores the structure of the file. The other calls decode the
+// file; change fields of its tables (mutate_tree.h), one word of the flatbuffer, or the data after the flatbuffer; and
+// write a header with the new sizes.
 #ifndef EDGECORE_FUZZ_MUTATE_FILE_H_
 #define EDGECORE_FUZZ_MUTATE_FILE_H_
 
@@ -18,11 +18,13 @@ struct Parts {
 // How to mutate one kind of file, such as .pte.
 struct Kind {
   const Schema &schema;
-  // Splits a file into parts. Returns false if the sizes in its header are wrong. The flatbuffer may still be damaged.
+  // Splits a file into parts. Returns false if the sizes in the file's header are wrong. The flatbuffer may still be
+  // damaged.
   bool (*split)(const File &file, Parts &parts);
   // Joins the parts to a file, with a header that states their sizes.
   File (*join)(const Parts &parts);
-  // Mutates a file inside the file, such as the program in a .bpte. Returns false if there is none. May be NULL.
+  // Mutates a file inside the file, such as the program in a .bpte. Returns false if there is no inner file. The
+  // pointer may be NULL.
   bool (*mutate_inner)(Record &root, Parts &parts, Random &random) = nullptr;
 };
 

@@ -7,8 +7,8 @@
 #include "mutate_file.h"
 #include "pte_builder.h"
 
-// Replaces libFuzzer's own mutation, which the fuzzers link, by one that changes nothing: only our mutations count
-// here.
+// Replaces libFuzzer's own mutation, which the fuzzers link, by a function that changes nothing, because this test is
+// about edgecore's mutations only.
 extern "C" size_t LLVMFuzzerMutate(uint8_t *, size_t size, size_t) { return size; }
 
 namespace edgecore::fuzz {
@@ -69,7 +69,7 @@ TEST(FlatTree, RefusesDamagedOffsetsWithoutReadingBeyondTheFlatbuffer) {
     damaged.shrink_to_fit();
     refused += !pte_kind().schema.decode(damaged.data(), damaged.size()).has_value();
   }
-  EXPECT_GT(refused, flat.size());  // of two attempts per byte: nearly all truncated ones, and some others
+  EXPECT_GT(refused, flat.size());  // of two damaged files per byte, nearly all truncated files and some other files
 }
 
 TEST(Mutate, MakesManyDifferentFlatbuffersThatPassTheVerifier) {

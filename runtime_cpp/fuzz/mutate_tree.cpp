@@ -219,7 +219,8 @@ class Change {
   }
 
   void change(const Place &place) {
-    // Half of the mutations of a union change its tag; the table's fields stay if the new tag has the same table type.
+    // Half of the mutations of a union change the union's tag. The fields of its table stay if the new tag has the same
+    // table type.
     if (place.base() == reflection::Union && random_.one_in(2)) return retag(place);
     fill(place);
   }

@@ -1,5 +1,5 @@
-// Loads arbitrary bytes as a .ptd file, reads the data of all of its keys, and runs a program whose constants it
-// provides.
+// Loads arbitrary bytes as a .ptd file, reads the data of all keys, and runs a program whose constants are in this
+// file.
 #include "edgecore/data.h"
 #include "heap.h"
 #include "mutate_file.h"

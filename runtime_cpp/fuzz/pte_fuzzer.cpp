@@ -11,7 +11,8 @@ EDGECORE_FUZZ_MUTATORS(edgecore::fuzz::pte_kind())
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const edgecore::FuzzFile file(data, size);
   const edgecore_kernel_library *libraries[] = {toy_kernels()};
-  // -1 keeps a refused file out of libFuzzer's corpus, because most of its mutations would also be refused.
+  // -1 keeps a refused file out of libFuzzer's corpus, because the runtime would also refuse most mutations of that
+  // file.
   edgecore::BufferDataLoader in_place(file.bytes());
   edgecore::PiecesLoader by_pieces(file.bytes());
   const bool loads = edgecore::run_program(in_place, {}, libraries);

@@ -6,7 +6,8 @@
 
 namespace edgecore::fuzz {
 
-// Counts the inputs whose program runs to its end, and prints the count: it shows how many mutations keep a file valid.
+// Counts and prints the number of inputs whose program runs to its end. The number shows how many mutations keep a file
+// valid.
 class Tally {
  public:
   ~Tally() { fprintf(stderr, "stat::inputs_that_ran:          %llu\n", static_cast<unsigned long long>(count_)); }

@@ -23,7 +23,7 @@ const fb::bundled::BundledMethodTestSuite *suite_of(Bytes file, StringView metho
   return nullptr;
 }
 
-// Copies a tensor of a .bpte file, in its dim order, to memory that `value` owns.
+// Copies a tensor of a .bpte file, in the tensor's dim order, to memory that `value` owns.
 Status copy_tensor(const fb::bundled::Tensor &source, Value &value, Error &error) {
   const Span<const int32_t> sizes = span_of(source.sizes());
   const Span<const uint8_t> order = span_of(source.dim_order());

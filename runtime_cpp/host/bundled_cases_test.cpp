@@ -11,8 +11,8 @@
 namespace edgecore {
 namespace {
 
-// A .bpte file of a program y = x * factor with two cases: one whose tensors are [1, 3] and [3, `expected`], and one
-// without expected outputs.
+// Returns a .bpte file of a program y = x * factor (factor 2) with two test cases. The first has x = [1, 3] and an
+// expected y = [3, `expected`]; the second has no expected outputs.
 AlignedBytes bundle(float expected, std::vector<uint8_t> dim_order = {0}, size_t bytes = 8) {
   PteBuilder pte;
   const int32_t x = pte.add_tensor({2}), factor = pte.add_int(2), y = pte.add_tensor({2});

@@ -59,8 +59,8 @@ std::string cpu_file(const std::string &root, int cpu, const char *name) {
   return root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + name;
 }
 
-// Reads the speed of each processor from its file `name` in /sys. Returns the processors with at least `share` of the
-// maximum speed; all processors if none has the file.
+// Reads the speed of each processor from the file `name` in the processor's folder of /sys. Returns the processors with
+// at least `share` of the maximum speed; all processors if none of them has this file.
 std::vector<int> fastest(const std::string &root, const std::vector<int> &cpus, const char *name, double share) {
   std::vector<double> speeds;
   for (const int cpu : cpus) speeds.push_back(std::atof(line_of(cpu_file(root, cpu, name)).c_str()));

@@ -8,8 +8,8 @@
 
 namespace edgecore {
 
-// Returns the number of performance cores that this process may use (affinity mask), but at most the CPU quota of its
-// control group, rounded down. Hyperthreads of one core count once. At least 1, at most kMaxThreads.
+// Returns the number of performance cores that this process may use (affinity mask), but at most the CPU quota of the
+// process's control group, rounded down. Hyperthreads of one core count once. At least 1, at most kMaxThreads.
 uint32_t default_thread_count();
 
 // Computes default_thread_count() on Linux for the processors `allowed`, with /proc and /sys below the folder `root`.

@@ -32,7 +32,7 @@ bool is_on_host(const edgecore_tensor *tensor) { return tensor != nullptr && ten
 void ValueRecorder::value(size_t delegate, StringView name, int64_t debug_id, const edgecore_tensor &value) {
   const std::string operation(name.data(), name.size());
   if (takes_) taken_.push_back({delegate, operation, debug_id, copy_of(value)});
-  // record no value, because the trace records no run now
+  // record nothing if the level excludes operations, or if the trace records no run now
   if (level_ != DebugLevel::kValues || !trace_->is_running()) return;
   DebugValue kept = {DebugValue::Source::kOperation, delegate, operation, debug_id, EDGECORE_TAG_TENSOR, {}, {}};
   if (takes_) {
@@ -101,7 +101,7 @@ void ValueRecorder::add(DebugValue value) {
   runs_.back().values.push_back(std::move(value));
 }
 
-// Ends the recording of the last run. Frees the run's values if an earlier run had the same values.
+// Ends the recording of the last run. If an earlier run had the same values, frees the last run's values.
 void ValueRecorder::close() {
   if (!is_open_) return;
   is_open_ = false;

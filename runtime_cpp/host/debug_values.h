@@ -10,8 +10,8 @@
 
 namespace edgecore {
 
-// A value that a run has computed. It is the result of an instruction, the result of an operation in a delegate, or an
-// output of the method.
+// A value that a run has computed. The value is the result of an instruction, the result of an operation in a delegate,
+// or an output of the method.
 struct DebugValue {
   enum class Source : uint8_t { kInstruction, kOperation, kOutput };
 

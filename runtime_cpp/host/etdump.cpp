@@ -33,7 +33,8 @@ std::string quoted(const std::string &text) {
   return json + '"';
 }
 
-// Returns true if a dim order in the metadata lists each dim once. It is checked because a vendor's compiler wrote it.
+// Returns true if a dim order in the metadata lists each dim once. A vendor's compiler wrote the order, so it is
+// checked.
 bool is_permutation(const flatbuffers::Vector<uint8_t> *order) {
   uint64_t seen = 0;
   for (uint32_t i = 0; i < size_of(order); ++i) {
@@ -56,7 +57,8 @@ std::string shown_id(const std::string &operation, int64_t id) {
   return (kind.empty() ? "" : kind + " ") + "[" + std::to_string(id) + "]";
 }
 
-// Copies elements of `item` bytes to row-major order at `to`. `order` is the dim order of `from`, outermost first.
+// Copies the elements of `from`, each of `item` bytes, to `to` in row-major order. `order` lists the dims of `from`
+// from outermost to innermost in memory.
 void copy_in_order(const Tensor &from, const std::vector<uint8_t> &order, size_t item, uint8_t *to) {
   std::vector<size_t> strides(order.size());  // stride in bytes, in `to`, of each dim of `from`
   for (size_t i = 0; i < order.size(); ++i) {

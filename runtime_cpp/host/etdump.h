@@ -12,8 +12,8 @@
 
 namespace edgecore {
 
-// The dim orders in memory of a delegate's values. The number or name of the operation that computes a value is the
-// key.
+// The dim orders in memory of the values in a delegate. The key is the operation that computes the value: its number,
+// as "[5]", or its name if it has no number.
 struct TracedDelegate {
   int32_t instruction = -1;  // index of the instruction that calls the delegate
   std::unordered_map<std::string, std::vector<uint8_t>> dim_orders = {};

@@ -13,12 +13,12 @@
 
 namespace edgecore {
 
-// A started call of a method that may wait for a device. No thread belongs to the run: it advances when
-// ExecutionLock::wait is called for it, or when another call acquires the ExecutionLock of its method.
+// A started call of a method that may wait for a device. No thread belongs to the run: the run advances when
+// ExecutionLock::wait is called for it, or when another call acquires the ExecutionLock of the method.
 class Run final : private Completion {
  public:
   // `take_results` is called when the run has succeeded, before another call can use the method. The function object
-  // may own everything that must live until then, such as the run's inputs.
+  // may own everything that must live until that call, such as the run's inputs.
   Run(Method &method, std::function<Status(Error &)> take_results)
       : method_(method), take_results_(std::move(take_results)) {}
   ~Run() = default;
@@ -33,7 +33,7 @@ class Run final : private Completion {
   void ready() override;
   // Records the result of the run; does nothing if `status` is pending.
   void finish(Status status);
-  // Resumes the run each time its device has finished a step, and waits at most `timeout` for each step. Returns true
+  // Resumes the run each time the device has finished a step, and waits at most `timeout` for each step. Returns true
   // when the run has ended. The caller holds the mutex of the ExecutionLock.
   bool resume(std::chrono::milliseconds timeout);
 
@@ -64,8 +64,8 @@ class ExecutionLock {
   void start(std::shared_ptr<Run> run);
 
   // Advances a started run as far as its device allows, and waits at most `timeout` for each step of the device.
-  // Returns true when the run has ended. With a timeout of 0 it never blocks: if another thread holds the lock, it only
-  // reports whether the run has ended.
+  // Returns true when the run has ended. With a timeout of 0, wait() never blocks: if another thread holds the lock,
+  // wait() only reports whether the run has ended.
   bool wait(Run &run, std::chrono::milliseconds timeout);
 
  private:

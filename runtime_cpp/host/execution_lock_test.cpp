@@ -133,7 +133,7 @@ TEST(ExecutionLock, CallersShareAMethodWhileADeviceCompletes) {
     threads.emplace_back([&, thread] {
       for (int run = 0; run < 60; ++run) {
         const Started started = opened.start(static_cast<float>(100 * thread + run));
-        if (run % 3 == 0) continue;  // leave this run for the next one to finish
+        if (run % 3 == 0) continue;  // let the start of the next run finish this run
         while (!opened.lock.wait(*started.run, run % 3 == 1 ? kNoTimeout : kTimeout)) std::this_thread::yield();
         if (!started.succeeded()) ++wrong;
       }

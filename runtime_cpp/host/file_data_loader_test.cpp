@@ -46,7 +46,7 @@ TEST_P(EachMode, LoadsPiecesWithAReadableTail) {
     EXPECT_EQ(text_of(*piece), content.substr(offset, size));
     if (offset % 64 == 0) EXPECT_EQ(reinterpret_cast<uintptr_t>((*piece).data()) % 64, 0u);
     uint32_t sum = 0;
-    for (size_t i = 0; i < loader->tail(); ++i) sum += (*piece).data()[size + i];  // readable
+    for (size_t i = 0; i < loader->tail(); ++i) sum += (*piece).data()[size + i];  // the tail is readable
     if (offset + size == content.size()) EXPECT_EQ(sum, 0u);
     loader->release(*piece);
   }
@@ -80,7 +80,8 @@ TEST_P(EachMode, SaysThatAFileIsUnreadable) {
 }
 
 #ifdef F_SETLEASE
-// Linux refuses to open a file only while another process has a lease to write it, and grants no lease on an open file.
+// open() fails with EWOULDBLOCK only while another process has a write lease on the file, and Linux grants no lease on
+// an open file.
 TEST_P(EachMode, SaysThatAnotherProcessHasLockedAFile) {
   const TemporaryFile source("leased");
   int leased[2], finished[2];
@@ -95,7 +96,7 @@ TEST_P(EachMode, SaysThatAnotherProcessHasLockedAFile) {
     const char ok = fcntl(descriptor, F_SETLEASE, F_WRLCK) == 0;
     char nothing;
     (void)!write(leased[1], &ok, 1);
-    (void)!read(finished[0], &nothing, 1);  // until the other end is closed
+    (void)!read(finished[0], &nothing, 1);  // wait until the parent closes the other end
     _exit(0);
   }
   close(finished[0]);
@@ -177,7 +178,7 @@ struct Reads {
   int interrupted_at = 0;       // number of the interrupted call, from 1
   int failure = 0;              // errno that every call returns
   size_t max_bytes = SIZE_MAX;  // maximum number of bytes that a call returns
-  off_t end = 1 << 20;          // of the file
+  off_t end = 1 << 20;          // end of the file: reads stop there
 } told;
 
 ssize_t read_as_told(int descriptor, void *to, size_t size, off_t offset) {

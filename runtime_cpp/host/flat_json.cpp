@@ -50,7 +50,7 @@ class Parser {
     for (; at_ != end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r' || *at_ == '\n'); ++at_) line_ += *at_ == '\n';
   }
 
-  // Skips white space, and then `c` if it is the next character. Returns true if it was.
+  // Skips white space. If the next character is `c`, skips it too and returns true.
   bool take(char c) {
     skip_space();
     if (at_ == end_ || *at_ != c) return false;
@@ -143,7 +143,7 @@ class Parser {
     }
     uint32_t code = 0, low = 0;
     if (name != 'u' || !four_digits(code)) return expected("an escape of JSON after '\\'");
-    if (code >= 0xD800 && code < 0xE000) {  // a surrogate: a pair of escapes is one character
+    if (code >= 0xD800 && code < 0xE000) {  // a surrogate: two escapes together encode one character
       const bool pair = code < 0xDC00 && take_word("\\u") && four_digits(low) && low >= 0xDC00 && low < 0xE000;
       if (!pair) return expected("two surrogates");
       code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);

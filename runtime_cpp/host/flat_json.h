@@ -1,9 +1,9 @@
 // A parser for the part of JSON (RFC 8259) that small configuration files need: an object of strings, integers,
-// booleans, and objects of these. It refuses everything else: arrays, null, fractions, more deeply nested objects, and
-// duplicate keys.
+// booleans, and objects of these. The parser refuses everything else: arrays, null, fractions, more deeply nested
+// objects, and duplicate keys.
 //
-// nlohmann-json, which the runner of edgecore-llm uses, is not used here, because it would become a dependency of every
-// C++ application just for small files, and because it accepts what this parser must refuse.
+// nlohmann-json, which the runner of edgecore-llm uses, is not used here, because nlohmann-json would become a
+// dependency of every C++ application just for small files, and because it accepts texts that this parser must refuse.
 #ifndef EDGECORE_HOST_FLAT_JSON_H_
 #define EDGECORE_HOST_FLAT_JSON_H_
 

@@ -89,7 +89,7 @@ TEST(FlatJson, SurvivesEveryChangedByte) {
   const std::string valid =
       manifest_of(kAbi, "ToyBackend", "/a\\u00e9/\\ud83d\\ude00.so", ", \"options\": {\"a\": -12}");
   Error error;
-  const auto try_it = [&](const std::string &text) {  // exact size, so that a sanitizer detects reads past its end
+  const auto try_it = [&](const std::string &text) {  // exact size: a sanitizer then detects reads past its end
     const std::vector<char> exact(text.begin(), text.end());
     std::vector<JsonItem> items;
     return read_flat_json({exact.data(), exact.size()}, items, error).ok();

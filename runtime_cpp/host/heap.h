@@ -9,7 +9,7 @@
 
 namespace edgecore {
 
-// Deleter for std::unique_ptr that returns memory to the platform's heap (edgecore/platform.h).
+// A deleter for std::unique_ptr: returns memory to the platform's heap (edgecore/platform.h).
 struct Free {
   void operator()(void *data) const;
 };
@@ -18,8 +18,8 @@ using HeapBlock = std::unique_ptr<void, Free>;
 // Allocates `size` bytes at a multiple of `alignment` (a power of two). Returns NULL if there is no memory.
 HeapBlock heap_block(size_t size, size_t alignment);
 
-// Serves small allocations from blocks of kBlock bytes, and gives each large one its own block. The destructor frees
-// all.
+// Serves small allocations from blocks of kBlock bytes, and each large allocation from a block of its own. The
+// destructor frees all blocks.
 class HeapAllocator final : public Allocator {
  public:
   void *allocate(size_t size, size_t alignment) override;

@@ -61,7 +61,7 @@ bool supports(const Candidate &kernel, const edgecore_call &call) {
 }
 
 // Calls the kernels that support the call's dtypes in order, until a kernel's status is not NOT_SUPPORTED. The last
-// kernel is called even if it does not support the dtypes, so that its error is reported.
+// kernel is called even if it does not support the dtypes, so that the kernel's own error is reported.
 int32_t run_chain(const Chain &chain, const edgecore_call *call) {
   for (size_t i = 0; i + 1 < chain.size(); ++i) {
     if (!supports(chain[i], *call)) continue;
@@ -146,7 +146,7 @@ Result<Span<const edgecore_kernel_library *const>> KernelTables::libraries(Error
         table.kernels.push_back(kernel);
       }
       finish(table, *replacing_[i]);
-      table.library.flags &= ~EDGECORE_KERNELS_SELECTED;  // other dtypes run the chain's next kernel
+      table.library.flags &= ~EDGECORE_KERNELS_SELECTED;  // for other dtypes, the chain calls its next kernel
       result_.push_back(&table.library);
     }
     for (const edgecore_kernel_library *library : added_) {

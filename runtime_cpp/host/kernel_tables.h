@@ -1,4 +1,4 @@
-// Chooses the kernel of an operator if several kernel libraries of a program have one.
+// Chooses the kernel of an operator if several kernel libraries of a program have a kernel for the operator.
 #ifndef EDGECORE_HOST_KERNEL_TABLES_H_
 #define EDGECORE_HOST_KERNEL_TABLES_H_
 
@@ -12,13 +12,14 @@
 namespace edgecore {
 
 // The kernel libraries of a program. Added libraries have equal priority: Method::load refuses an operator for which
-// two of them have a kernel. A replacing library has priority over all earlier libraries, which run only what its
-// kernels do not support.
+// two added libraries have a kernel. A replacing library has priority over all earlier libraries: their kernels run
+// only for calls that the kernels of the replacing library do not support.
 class KernelTables {
  public:
   explicit KernelTables(const edgecore_kernel_library *own) : added_{own} {}
 
-  // Adds a library, whose kernels must stay valid until the process last calls them. Adding it again has no effect.
+  // Adds a library. Its kernels must stay valid as long as any method may call them. Adding a library again has no
+  // effect.
   void add(const edgecore_kernel_library *library, KernelUse use);
   bool has_kernel(OperatorName op) const;
 
@@ -29,7 +30,7 @@ class KernelTables {
   static constexpr size_t kMaxReplaced = 256;
 
  private:
-  // A copy of a library's table. Some of its kernels are left out, or replaced by functions that run chains.
+  // A copy of a library's table. In the copy, some kernels are left out, or replaced by functions that run chains.
   struct Table {
     std::vector<edgecore_kernel> kernels;
     edgecore_kernel_library library;

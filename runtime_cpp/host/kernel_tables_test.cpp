@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kFloatOnly = uint64_t{1} << ScalarType::kFloat32;
 
-// Writes 100 to its float32 output. Returns NOT_SUPPORTED for a factor above 9, and fails for one above 99.
+// Writes 100 to its float32 output. Returns NOT_SUPPORTED for a factor from 10 to 99, and fails for a larger factor.
 int32_t EDGECORE_CALL scale_by_100(const edgecore_call *call) {
   const int64_t factor = call->args[1].as.i;
   if (factor > 99) return call->host->fail(call->error, EDGECORE_INVALID_ARGUMENT, {"too large", 9});
@@ -107,10 +107,11 @@ TEST(KernelTables, LeaveEachOperatorInOneTable) {
   EXPECT_FALSE(tables.has_kernel({"test::scale", ""}));
 }
 
-// Replaces kernels of one operator more than the limit of a process. Returns true if the last one is refused.
+// Replaces the kernel of kMaxReplaced + 1 operators, one more than a process allows. Returns true if the last
+// replacement is refused.
 bool too_many_are_refused() {
   for (uint64_t i = 0; i <= KernelTables::kMaxReplaced; ++i) {
-    const edgecore_kernel kernel = scale_kernel(i + 1000);  // the dtypes differ, so each needs a separate chain
+    const edgecore_kernel kernel = scale_kernel(i + 1000);  // the dtypes differ, so each kernel needs a separate chain
     const edgecore_kernel_library library = library_of(kernel);
     KernelTables tables(toy_kernels());
     tables.add(&library, KernelUse::kReplace);
@@ -124,7 +125,7 @@ bool too_many_are_refused() {
 }
 
 TEST(KernelTables, SayIfTooManyOperatorsAreReplaced) {
-  // In a child process: chains are never freed, and other tests need some.
+  // Run in a child process, because chains are never freed and other tests need some chains.
   EXPECT_EXIT(exit(too_many_are_refused() ? 0 : 1), testing::ExitedWithCode(0), "");
 }
 

@@ -15,11 +15,12 @@ namespace edgecore {
 // NOT_SUPPORTED (built for another interface version or with other sanitizers), INVALID_ARGUMENT (another backend_id).
 Result<const edgecore_backend *> load_backend_library(const char *path, StringView backend_id, Error &error);
 
-// Loads a kernel library and returns its table. Errors: as for load_backend_library, except those for another
+// Loads a kernel library and returns its table. Errors: as for load_backend_library, except the error for another
 // backend_id.
 Result<const edgecore_kernel_library *> load_kernel_library(const char *path, Error &error);
 
-// Returns the EDGECORE_FEATURE_* bits of this build: the sanitizers it is compiled with. check_backend compares them.
+// Returns the EDGECORE_FEATURE_* bits of this build: the sanitizers it is compiled with. check_backend refuses a
+// library that has other bits.
 uint32_t host_features();
 
 }  // namespace edgecore

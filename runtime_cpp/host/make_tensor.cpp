@@ -139,7 +139,8 @@ Tensor empty_like(const Tensor &tensor) {
 
 Tensor empty_strided(std::vector<int64_t> shape, std::vector<int64_t> strides, int32_t scalar_type) {
   Error error;
-  // Make a tensor that only describes the layout, to compute the size that the strides need. Its address is never used.
+  // Make a tensor that only describes the layout, to compute the size that the strides need. The tensor's memory is
+  // never accessed.
   alignas(16) static char anywhere[16];
   const Tensor layout = for_blob(anywhere, shape, scalar_type).strides(strides).make();
   if (layout.empty()) return layout;
@@ -170,7 +171,8 @@ Tensor filled(Tensor tensor, const Next &next) {
   return Tensor::failed(error);
 }
 
-// State of the random generator of Steele, Lea and Flood ("Fast splittable pseudorandom number generators", 2014).
+// State of the random generator SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+// 2014).
 thread_local uint64_t random_state = 0;
 
 uint64_t random_bits() {

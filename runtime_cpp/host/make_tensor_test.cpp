@@ -47,7 +47,7 @@ TEST(ForBlob, CopiesOfABuilderShareTheDeleter) {
   {
     const TensorBuilder unused = for_blob(data, {2}).deleter([&](void *) { ++freed; });
   }
-  EXPECT_EQ(freed, 1);  // even if no tensor was made
+  EXPECT_EQ(freed, 1);  // the memory is freed even if no tensor was made
   {
     TensorBuilder first = for_blob(data, {2}).deleter([&](void *) { ++freed; });
     TensorBuilder second = first;
@@ -130,7 +130,7 @@ TEST(MakeTensor, FillsTensorsOfAnyTypeAndLayout) {
   EXPECT_TRUE(full({2}, 2.5, ScalarType::kBool).values<bool>()[0]);
   const Tensor strided = ones_strided({2, 2}, {4, 1});
   EXPECT_EQ(*strided.at<float>({1, 1}), 1.0F);
-  EXPECT_EQ(static_cast<float *>(strided.data())[2], 0.0F);  // in the gap
+  EXPECT_EQ(static_cast<float *>(strided.data())[2], 0.0F);  // the element in the gap
   EXPECT_EQ(full_strided({2}, {2}, 3).strides(), std::vector<int64_t>{2});
   EXPECT_EQ(zeros_strided({2}, {2}).count(), 2U);
   EXPECT_EQ(empty_strided({2, 3}, {3, 1}, ScalarType::kInt16).bytes(), 12U);
@@ -233,7 +233,7 @@ TEST(BFloat16, RoundsToTheNearestEvenValue) {
   EXPECT_EQ(BFloat16(1.0F + 3 * 0x1p-8F).bits, 0x3f82);
   EXPECT_EQ(BFloat16(std::numeric_limits<float>::max()).bits, 0x7f80);
   EXPECT_TRUE(std::isnan(static_cast<float>(BFloat16(float_of_bits(0x7f800001)))));
-  EXPECT_EQ(BFloat16(float_of_bits(0xff800001)).bits, 0x7fc0);  // as in the kernels
+  EXPECT_EQ(BFloat16(float_of_bits(0xff800001)).bits, 0x7fc0);  // as the kernels convert NaN
 }
 
 }  // namespace

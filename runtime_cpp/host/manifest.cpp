@@ -69,8 +69,9 @@ Status load_manifest(const std::string &path, Manifest &manifest, Error &error) 
   return read_manifest(path, {reinterpret_cast<const char *>(bytes.data()), bytes.size()}, manifest, error);
 }
 
-// The failure that find_manifest reports if no manifest is usable. It is the first failure, unless a manifest is for
-// another interface version (`replace`): the message about that one tells which package to update.
+// The failure that find_manifest reports if no manifest is usable. This is the first failure, unless a manifest is for
+// another interface version (`replace`): then the message about that manifest is kept, because it tells which package
+// to update.
 struct Failure {
   Status status;
   Error error;

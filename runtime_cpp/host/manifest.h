@@ -29,7 +29,7 @@ Status read_manifest(const std::string &path, StringView text, Manifest &manifes
 
 // Finds the manifest of `backend_id` in the first of `folders` that has one for this version of the native interface.
 // Skips manifests for other versions, broken files and unreadable folders. If no manifest is usable, the error reports
-// the last skipped manifest for another version. If there is none, it reports the first failure. Errors:
+// the last skipped manifest for another version or, without such a manifest, the first failure. Errors:
 // INVALID_ARGUMENT (a folder that is not absolute, two manifests in one folder), NOT_FOUND (no manifest), NOT_SUPPORTED
 // (only manifests for other versions), INVALID_EXTERNAL_DATA (only broken manifests), ACCESS_FAILED.
 Status find_manifest(StringView backend_id, const std::vector<std::string> &folders, Manifest &manifest, Error &error);

@@ -99,7 +99,7 @@ TEST(Manifest, TheFirstFolderWithAManifestIsUsed) {
   first.add(".toy.json", manifest_of(kAbi, "ToyBackend", "hidden.so"));
   first.add("broken.json", "{");
   first.add("newer.json", manifest_of("99.0", "ToyBackend", "newer.so"));
-  first.add_pipe("pipe.json");  // without a writer
+  first.add_pipe("pipe.json");  // a pipe without a writer, which a blocking open would wait for
   EXPECT_TRUE(find_manifest("ToyBackend", folders, manifest, error).ok()) << text_of(error);
   EXPECT_EQ(manifest.library, second.path + "/second.so");
   first.add("toy.json", manifest_of(kAbi, "ToyBackend", "first.so"));

@@ -20,7 +20,8 @@
 namespace edgecore {
 namespace {
 
-// Converts an option of a manifest to the C interface. Its strings point into `item`, which must outlive it.
+// Converts an option of a manifest to the C interface. The option's strings point into `item`, which must outlive the
+// option.
 edgecore_option to_option(const JsonItem &item) {
   edgecore_option option = {};
   option.name = {item.key.data(), item.key.size()};
@@ -237,7 +238,7 @@ Status Module::State::load_method(size_t index, const MethodOptions &options, Er
   config.sharing = options.sharing;
   config.tracer = options.tracer;
   if (options.trace) open->trace = make_trace(options);
-  // With a tracer, delegates report each operation, which takes time, and which TraceLevel::kCalls does not need.
+  // Load without a tracer at TraceLevel::kCalls: with a tracer, delegates report each operation, which takes time.
   const bool reports = options.trace && options.trace_level != TraceLevel::kCalls;
   if (reports) config.tracer = open->trace.get();
   if (options.values || options.debug != DebugLevel::kNone) {

@@ -10,8 +10,8 @@ namespace edgecore {
 namespace {
 
 // Builds a program whose methods compute y = delegate(x) with x and y of shape [2]. The methods are "prefill" and
-// "decode", or "forward" if the program has metadata with a compatibility string. With `shares_state` the metadata say
-// that the methods share the state "sum".
+// "decode", or "forward" if the program has metadata with a compatibility string. With `shares_state`, the metadata
+// states that the methods share the buffer "sum".
 std::vector<uint8_t> program(uint32_t flags, const std::string &compatibility = "", bool shares_state = false) {
   NullBlob blob;
   blob.flags = flags;
@@ -112,7 +112,7 @@ TEST(ModuleBackends, SessionsShareWeightsAndHaveStateOfTheirOwn) {
       ASSERT_TRUE(session.new_session(third, error).ok()) << text_of(error);
       EXPECT_EQ(run(third), 10 + 2);
     }
-    EXPECT_EQ(run(session), 10 + 8);  // the first module is gone
+    EXPECT_EQ(run(session), 10 + 8);  // the session works after the first module is destroyed
     EXPECT_EQ(null_backend_packed(), packed + 1);
   }
   EXPECT_LE(null_backend_live_handles(), handles + 1);  // the driver lives as long as the process

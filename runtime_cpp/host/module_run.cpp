@@ -49,7 +49,8 @@ bool fits(const TensorInfo &info, const Tensor &tensor) {
   return tensor.shape() == shape && has_strides(shape, tensor.strides(), strides_in_order(shape, order));
 }
 
-// Copies an output to `tensor`, which belongs to the application, unless the method has already written to its memory.
+// Copies an output to `tensor`, which belongs to the application, unless the method has written the output there
+// directly.
 Status receive(const edgecore_tensor &value, Tensor &tensor, Error &error) {
   const std::vector<int64_t> shape(value.dl.shape, value.dl.shape + value.dl.ndim);
   if (shape != tensor.shape()) EDGECORE_TRY(tensor.resize(shape, error));

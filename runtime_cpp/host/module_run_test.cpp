@@ -10,7 +10,8 @@
 namespace edgecore {
 namespace {
 
-// y = x * factor, n = a + 1; the methods `forward` and `second` are equal. With `plan`, y is in an arena.
+// Builds the program y = x * factor, n = a + 1. The methods `forward` and `second` are equal. With `plan`, y is in an
+// arena.
 std::vector<uint8_t> program(bool plan = false) {
   PteBuilder pte;
   pte.methods = {"forward", "second"};
@@ -84,7 +85,7 @@ TEST_F(ModuleRun, InputsThatWereSetStayUntilTheyAreTakenBack) {
   EXPECT_TRUE(module_.set_inputs("forward", {make_tensor({1.0F, 2.0F}), 3, 0}, error_).ok());
   EXPECT_EQ(forward({}), "");
   EXPECT_EQ(floats(0), (std::vector<float>{3, 6}));
-  EXPECT_EQ(forward({Value(), 5}), "");  // the tensor set before, and another factor
+  EXPECT_EQ(forward({Value(), 5}), "");  // uses the tensor from set_input, and another factor
   EXPECT_EQ(floats(0), (std::vector<float>{5, 10}));
   EXPECT_TRUE(module_.set_input("forward", 1, 4, error_).ok());
   EXPECT_EQ(forward({}), "");
@@ -153,7 +154,7 @@ TEST_F(ModuleRun, OutputsCanBeTensorsOfTheCaller) {
   EXPECT_EQ(forward({make_tensor({1.0F, 2.0F}), 4, 0}), "");
   EXPECT_EQ(y.values<float>()[1], 6.0F);
   EXPECT_EQ(floats(0), (std::vector<float>{4, 8}));
-  // An empty tensor is an error, and does not remove an output like Tensor().
+  // A failed tensor is an error; unlike Tensor(), it does not remove the tensor that was set for the output.
   EXPECT_FALSE(module_.set_output("forward", 0, y.view({3}), error_).ok());
   EXPECT_EQ(text_of(error_), "A tensor of shape [2] cannot be viewed as [3].");
   const Tensor gaps = full_strided({2}, {2}, 0);  // the program cannot write strided outputs itself

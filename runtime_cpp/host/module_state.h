@@ -52,7 +52,7 @@ struct Source {
   }
 };
 
-// An external weights file (.ptd). `memory` holds a verified copy of its flatbuffer part.
+// An external weights file (.ptd). `memory` holds a verified copy of the file's flatbuffer.
 struct DataPart {
   Source source;
   std::string name;
@@ -92,7 +92,7 @@ struct OpenMethod {
 };
 
 // A loaded file, which a Module shares with the sessions that its new_session makes. Members are destroyed in reverse
-// order (backends, program, file), because each uses earlier ones.
+// order (backends, program, file), because each member uses earlier members.
 struct LoadedFile {
   Limits limits = default_limits();
   LoadMode mode = LoadMode::kMmap;
@@ -104,8 +104,8 @@ struct LoadedFile {
   const Program *program = nullptr;
   std::vector<std::unique_ptr<OpenBackend>> backends;
   KernelTables kernels{edgecore_kernels_library()};
-  // Locked while a session loads a method, or adds a backend or kernels. It is recursive, because an application's log
-  // handler may load another method during a load.
+  // Locked while a session loads a method, or adds a backend or kernels. The mutex is recursive, because an
+  // application's log handler may load another method during a load.
   std::recursive_mutex loading;
 
   ~LoadedFile() {
@@ -116,7 +116,8 @@ struct LoadedFile {
   // If the file is a .bpte file, replaces the file by a copy of the program inside it.
   Status unwrap_bundle(Error &error);
   Status load_data(Error &error);
-  // Lets the operating system drop the files' pages from memory: most backends have packed copies of the weights.
+  // Lets the operating system drop the files' pages from memory, because most backends made packed copies of the
+  // weights.
   void drop_pages() const;
   Status open_backend(const edgecore_backend *table, Span<const edgecore_option> load_options, Error &error);
   Result<const LoadedBackend *> find_backend(StringView backend_id, Error &error) const;
@@ -140,7 +141,7 @@ struct Module::State {
   StateStore store{&state_memory, &context};
   std::vector<std::unique_ptr<OpenMethod>> methods;  // an entry for each method of the program; NULL: not loaded
   bool is_tracing = false;
-  bool is_stopped = false;                  // true after stop_trace: later loads ignore MethodOptions::trace
+  bool is_stopped = false;                  // true after stop_trace: later loads are traced, but not the runs
   std::optional<TraceLevel> started_level;  // level of the last start_trace, for methods that are loaded later
 
   ~State() {

@@ -19,8 +19,8 @@
 
 namespace edgecore {
 
-// A 32-bit word; threads can wait until it changes. A thread that changes `value` must call wake_all afterwards. `wait`
-// returns when `value` differs from `expected`. It sometimes returns spuriously while the two are still equal.
+// A 32-bit word; threads can wait until the word changes. A thread that changes `value` must call wake_all afterwards.
+// `wait` returns when `value` differs from `expected`, and sometimes even while the two are equal.
 class ParkingWord {
  public:
   std::atomic<uint32_t> value{0};
@@ -45,7 +45,8 @@ class ParkingWord {
 #endif
 };
 
-// Tells the processor that this thread busy-waits, so that it saves power or lets the core's other thread run.
+// Tells the processor that this thread busy-waits, so that the processor saves power or runs the core's other
+// hyperthread.
 inline void spin_pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

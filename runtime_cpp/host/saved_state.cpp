@@ -11,8 +11,7 @@
 namespace edgecore {
 namespace {
 
-// A mutable buffer of the session. It is either in memory of the runtime, or in a state set, which is memory of a
-// backend.
+// A mutable buffer of the session. Either the runtime keeps it (`core`), or a backend keeps it in a state set (`set`).
 struct Buffer {
   std::string line;  // description of the buffer in the saved state, for example "buffer 'cache.k' float32 [1, 8, 64]"
   size_t bytes;
@@ -30,8 +29,8 @@ std::string describe(StringView name, int32_t scalar_type, Span<const Size> size
   return {text.text, text.size};
 }
 
-// Collects the mutable buffers of all methods. A buffer that methods share has the same address in all of them, and is
-// collected once.
+// Collects the mutable buffers of all methods. A buffer that several methods share has the same address in these
+// methods, and is collected once.
 class Collector final : public StateVisitor {
  public:
   Collector(Span<Method *const> methods, std::vector<Buffer> &buffers) : buffers_(buffers) {
@@ -137,8 +136,8 @@ Status import_buffer(const Buffer &buffer, Bytes in, Error &error) {
   return {};
 }
 
-// Fails if `part` is NULL, because the saved state lacks `buffer`; or if `buffer` is NULL, because the program lacks
-// `part`.
+// Reports buffers without a counterpart: `buffer` is a buffer of the program that the saved state lacks, `part` is a
+// part of the saved state that the program lacks. NULL stands for none. Fails unless both are NULL.
 Status check_rest(const Buffer *buffer, const StatePart *part, Error &error) {
   const auto text = [](const std::string &line) { return StringView(line.data(), line.size()); };
   if (buffer == nullptr && part == nullptr) return {};
@@ -149,8 +148,8 @@ Status check_rest(const Buffer *buffer, const StatePart *part, Error &error) {
   return extend(error, "it lacks the ", text(buffer->line), ".");
 }
 
-// For each buffer, finds the saved part that has the same line. Buffers without a name may have equal lines; these are
-// matched in their order.
+// For each buffer, finds the saved part that has the same line. Buffers without a name may have equal lines; such
+// buffers are matched with such parts in their order.
 Status match(const std::vector<Buffer> &buffers, const std::vector<StatePart> &parts,
              std::vector<const StatePart *> &part_of, Error &error) {
   std::multimap<std::string, const StatePart *> unused;

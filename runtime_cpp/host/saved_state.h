@@ -9,13 +9,13 @@
 namespace edgecore {
 
 // Save and restore the mutable buffers of all methods of a session, including the buffers that backends keep in the
-// state sets of `store`. The format has a header and a record for each buffer: a line with its qualified name, dtype
-// and shape, and its elements in row-major order. An import requires the same lines, in any order. So it accepts the
-// state of another file if its buffers have the same names, dtypes and shapes. Which backend keeps them, if any, does
-// not matter. All lines and sizes are checked before the first buffer is changed. If a backend fails later, no state
-// set can be used until a reset or an import succeeds. Errors: INVALID_STATE (export: a state set is undefined), errors
-// of a backend; for importing also INVALID_ARGUMENT (damaged, or of another program); INTERNAL (a backend describes a
-// buffer wrongly).
+// state sets of `store`. The format has a header and a record for each buffer: a line with the buffer's qualified name,
+// dtype and shape, and the buffer's elements in row-major order. An import requires the same lines, in any order. So it
+// accepts the state of another file if the buffers of both files have the same names, dtypes and shapes, even if other
+// backends, or none, keep them. All lines and sizes are checked before the first buffer is changed. If a backend fails
+// later, no state set can be used until a reset or an import succeeds. Errors: INVALID_STATE (export: a state set is
+// undefined), errors of a backend; for importing also INVALID_ARGUMENT (damaged, or of another program); INTERNAL (a
+// backend describes a buffer wrongly).
 Status export_state(Span<Method *const> methods, const StateStore &store, std::vector<uint8_t> &state, Error &error);
 Status import_state(Span<Method *const> methods, const StateStore &store, Bytes state, Error &error);
 

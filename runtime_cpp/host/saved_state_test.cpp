@@ -71,7 +71,7 @@ class Opened : private StateVisitor {
         << text_of(error);
   }
 
-  // Runs a method once with `value`, which is added to the sums. Returns y - 2 * value, the sum.
+  // Runs a method once with x = `value`, which the backend adds to its sums. Returns the sum: y - 2 * value.
   float add(float value, const char *method = "forward") {
     std::vector<Tensor> outputs;
     status = module.run(method, {Tensor::of<float>({1}, {value})}, outputs, error);
@@ -186,7 +186,7 @@ TEST(SavedState, DamagedStateIsRefusedAndChangesNothing) {
   EXPECT_EQ(opened.import({1, 2}), EDGECORE_INVALID_ARGUMENT);
   EXPECT_EQ(text_of(opened.error), "These 2 bytes are not a state that export_state returned.");
 
-  std::vector<uint8_t> short_part;  // its checksum is correct
+  std::vector<uint8_t> short_part;  // a state with a correct checksum
   StateWriter writer(short_part);
   std::memset(writer.add("buffer 'cache' float32 [2]", 4), 0, 4);
   std::memset(writer.add("buffer 'sum' float32 [1]", 4), 0, 4);

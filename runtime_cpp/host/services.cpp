@@ -15,8 +15,8 @@ uint32_t EDGECORE_CALL worker_count(edgecore_scope *scope) {
   return scope->context == nullptr ? 1 : static_cast<const HostContext *>(scope->context)->threads;
 }
 
-// A parallel loop whose threads are traced. `threads` has the times when each thread began its first piece of the loop
-// and ended its last piece. They are 0 for a thread that has computed no piece.
+// A parallel loop whose threads are traced. `threads` has the times when each thread began its first call of `fn` and
+// ended its last call. Both are 0 for a thread that has not called `fn`.
 struct TracedLoop {
   struct alignas(64) Times {
     uint64_t begin;
@@ -51,7 +51,7 @@ void trace_loop(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop
 void EDGECORE_CALL parallel_for(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg,
                                 uint32_t) {
   const auto *context = static_cast<const HostContext *>(scope->context);
-  // A nested loop is not traced, because it may run on any thread, but only one thread may use a trace.
+  // A nested loop is not traced, because any thread may run a nested loop, but only one thread may use a trace.
   if (context != nullptr && context->loops != nullptr && !ThreadPool::in_loop()) {
     return trace_loop(scope, n, grain, fn, arg);
   }

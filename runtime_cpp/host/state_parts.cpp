@@ -49,8 +49,8 @@ class Reader {
 
 }  // namespace
 
-// Computes FNV-1a over 64-bit words. It detects each change of one word: XOR and multiplication by an odd number modulo
-// 2^64 are invertible, so changing a word changes the sum.
+// Computes FNV-1a over 64-bit words. The checksum detects each change of one word: XOR and multiplication by an odd
+// number modulo 2^64 are invertible, so changing a word changes the checksum.
 uint64_t state_checksum(Bytes state) {
   uint64_t sum = 0xcbf29ce484222325;
   for (size_t i = kSummed; i + sizeof sum <= state.size(); i += sizeof sum) {

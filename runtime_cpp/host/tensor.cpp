@@ -26,8 +26,7 @@ Status size_in_bytes(const std::vector<int64_t> &shape, int32_t scalar_type, siz
   for (const int64_t size : shape) {
     if (size < 0) return fail(error, EDGECORE_INVALID_ARGUMENT, "The shape ", span_of(shape), " has a size below 0.");
     is_zero = is_zero || size == 0;
-    // Count a size of 0 as 1, as strides_in_order does, because the strides of an empty tensor must not overflow
-    // either.
+    // Count a size of 0 as 1, as strides_in_order does, so that the strides of an empty tensor cannot overflow.
     is_large = is_large || static_cast<uint64_t>(size) > SIZE_MAX ||
                __builtin_mul_overflow(bytes, std::max(static_cast<size_t>(size), size_t{1}), &bytes);
   }

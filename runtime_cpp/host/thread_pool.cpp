@@ -10,17 +10,17 @@
 namespace edgecore {
 namespace {
 
-// How long a thread busy-waits before it sleeps. A worker waits for the next loop; the caller of parallel_for waits for
-// its workers. In a network the next loop begins after a few microseconds, but waking a sleeping thread takes about 50
-// us.
+// The time for which a thread busy-waits before it sleeps. A worker waits for the next loop; the caller of parallel_for
+// waits for the workers in its loop. In a network the next loop begins after a few microseconds, but waking a sleeping
+// thread takes about 50 us.
 constexpr std::chrono::microseconds kSpinTime{100};
-// A worker that has not slept or yielded for this time yields between two loops. Yielding takes 0.5 us if no other
-// thread waits for the CPU. If a thread waits, the kernel would preempt a worker that does not yield after about 3 ms,
-// maybe within a loop.
+// A worker that has not slept or yielded for this time yields the CPU between two loops. Without this, if another
+// thread waits for the CPU, the kernel preempts the worker after about 3 ms, possibly within a loop. Yielding takes 0.5
+// us if no thread waits.
 constexpr std::chrono::microseconds kYieldTime{500};
 constexpr int kSpinsPerClock = 32;        // number of pauses of a busy-waiting thread between two reads of the clock
-constexpr uint64_t kUnitsPerThread = 32;  // maximum number of pieces of a loop per thread, however small the grain is
-constexpr uint64_t kOwnGrainPieces = 4;   // number of pieces of a loop per thread if the pool chooses their size
+constexpr uint64_t kUnitsPerThread = 32;  // maximum number of units of a loop per thread, however small the grain is
+constexpr uint64_t kOwnGrainPieces = 4;   // number of units of a loop per thread if the pool chooses the grain
 
 struct Identity {
   uint32_t index = 0;
@@ -168,7 +168,7 @@ void ThreadPool::leave() {
 }
 
 void ThreadPool::wait_until_left() {
-  // All pieces of the loop are taken: close the gate, and wait until the workers inside have finished their pieces.
+  // All units of the loop are taken: close the gate, and wait until the workers inside have finished their units.
   if (gate_.fetch_and(0xffffffffu, std::memory_order_acq_rel) << 32 == 0) return;
   if (spin([this] { return gate_.load(std::memory_order_acquire) == 0; })) return;
   caller_sleeps_.store(true);

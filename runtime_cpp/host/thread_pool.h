@@ -1,11 +1,11 @@
 // The thread pool that runs the loops of host->parallel_for. Each process has one.
 //
 // A loop is split into units of at least `grain` items, and every participant (the calling thread or a worker thread)
-// owns a contiguous range of units. It takes its own units one by one from the front of its range, then units of other
-// participants from the back of their ranges. The calling thread is participant 0; it computes the units of workers
-// that are still asleep instead of waiting for them. Workers do not run on its CPU (worker_cpus.h). A worker yields the
-// CPU from time to time between two loops; otherwise the kernel could preempt the worker within a unit, and all
-// participants would wait for that unit.
+// owns a contiguous range of units. A participant takes its own units one by one from the front of its range, then
+// units of other participants from the back of their ranges. The calling thread is participant 0; it computes the units
+// of workers that are still asleep instead of waiting for them. Workers do not run on the CPU of the calling thread
+// (worker_cpus.h). A worker yields the CPU from time to time between two loops; otherwise the kernel could preempt the
+// worker within a unit, and all participants would wait for that unit.
 #ifndef EDGECORE_HOST_THREAD_POOL_H_
 #define EDGECORE_HOST_THREAD_POOL_H_
 
@@ -25,14 +25,14 @@ class ThreadPool {
   ThreadPool() = default;
   ~ThreadPool();  // the pool must not be destroyed while a loop runs
 
-  // Returns the pool of this process. The first call creates it; so does the first call in the child process after a
-  // fork, because a child has none of its parent's threads.
+  // Returns the pool of this process. The first call creates the pool; the first call in the child process after a fork
+  // creates another pool, because a child has none of its parent's threads.
   static ThreadPool &process();
 
-  // Calls fn for the items [0, n) in pieces of at least `grain` items (0: the pool chooses), on at most `threads`
-  // threads, and returns when all calls have ended; the caller sees what they have written. Starts missing workers.
-  // Computes everything on the calling thread if the workers are busy with a loop of another thread, or if it is called
-  // within a loop.
+  // Splits the items [0, n) into ranges of at least `grain` items (0: the pool chooses), calls fn for each range on at
+  // most `threads` threads, and returns when all calls have ended. The caller then sees what fn has written. Starts
+  // missing workers. Calls fn once for all items, on the calling thread, if the workers are busy with a loop of another
+  // thread, or if parallel_for is called within a loop.
   void parallel_for(uint32_t threads, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg);
 
   // worker_index returns the number of the calling thread among the participants of its loop (0 outside a loop).
@@ -66,7 +66,8 @@ class ThreadPool {
   uint64_t unit_ = 1;
   Range ranges_[kMaxThreads];
 
-  // Upper 32 bits: number of participants of the running loop; 0: no more may join. Lower 32 bits: workers inside.
+  // Upper 32 bits: the number of participants of the running loop, or 0 if no more workers may join. Lower 32 bits: the
+  // number of workers that are computing units of the loop.
   alignas(64) std::atomic<uint64_t> gate_{0};
   alignas(64) ParkingWord loops_;  // number of loops that the pool has run; workers sleep until it changes
   std::atomic<uint32_t> sleepers_{0};

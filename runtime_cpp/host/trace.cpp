@@ -93,8 +93,9 @@ uint64_t Trace::dropped() const {
   return load_dropped_ + (wraps_ == 0 ? 0 : uint64_t{wraps_ - 1} * capacity() + position_);
 }
 
-// Appends an event to the ring. Returns the event's number. It consists of the event's index and, in the upper bits,
-// `wraps_`, so that find() detects events that were overwritten.
+// Appends an event to the ring, or to `load_` if no run is recorded. Returns the event's number. For the ring, the
+// number consists of the event's index and, in the upper bits, `wraps_`, so that find() detects events that were
+// overwritten.
 uint64_t Trace::push(const TraceEvent &event) {
   if (!is_running_) {
     if (load_.size() == kMaxLoadEvents) {

@@ -27,8 +27,9 @@ struct TraceEvent {
 static_assert(sizeof(TraceEvent) == 32);
 
 // Records the events of one method in the order in which they begin. Used by one thread at a time, like the method. The
-// events of runs are in a ring buffer of at most `limit` bytes, but at least 1024 events. When it is full, new events
-// overwrite the oldest. Events of loading are kept outside of the ring. The memory grows with the number of events.
+// events of runs are in a ring buffer of at most `limit` bytes, but at least 1024 events. When the ring is full, new
+// events overwrite the oldest events. Events of loading are kept outside of the ring. The memory grows with the number
+// of events.
 class Trace final : public EventTracer {
  public:
   explicit Trace(uint64_t limit, TraceLevel level = TraceLevel::kOperators);

@@ -48,7 +48,7 @@ class Dump {
 
 using Names = std::vector<std::string>;
 
-// Records a run of a kernel and a delegate with two operations. Returns the number of its events.
+// Records a run of a kernel and a delegate with two operations. Returns the number of recorded events.
 uint64_t run(Trace &trace, bool prepares = false) {
   use_host_platform();  // sets the clock
   const uint64_t execution = trace.begin(EventKind::kExecute, "forward", 0, -1);
@@ -185,7 +185,7 @@ TEST(Trace, AnEventOfAFileTakesAtMost48Bytes) {
   Trace trace(kTraceLimit);
   uint64_t recorded = 0;
   for (int i = 0; i < 1000; ++i) recorded += run(trace);
-  EXPECT_LE(Dump(trace).size(), recorded * 48 + 1000 * 40);  // 48 bytes an event and 40 a run
+  EXPECT_LE(Dump(trace).size(), recorded * 48 + 1000 * 40);  // 48 bytes for each event and 40 for each run
 }
 
 TEST(Trace, TheLevelOfCallsHasRunsOnly) {

@@ -14,9 +14,9 @@ namespace {
 // these CPUs, but a check takes two system calls.
 constexpr uint32_t kLoopsPerLook = 4096;
 
-// Sets `out` to the CPUs on which the process may run: the union of the CPUs of its main thread and of the calling
-// thread, because an application may bind one of the two threads to a CPU. Returns the number of CPUs; 0 if it is
-// unknown.
+// Sets `out` to the CPUs on which the process may run: the union of the CPUs of the main thread and of the calling
+// thread, because an application may bind one of these two threads to a CPU. Returns the number of CPUs, or 0 if the
+// CPUs are unknown.
 int allowed_cpus(cpu_set_t &out) {
   cpu_set_t of_main;
   if (sched_getaffinity(0, sizeof out, &out) != 0) return 0;
@@ -45,8 +45,8 @@ bool WorkerCpus::update(uint32_t threads, uint32_t workers) {
   return changed;
 }
 
-// Ignores failures, after which the worker may run on the same CPUs as before: the kernel may refuse a mask if its CPUs
-// were removed meanwhile.
+// Ignores failures, after which the worker may run on the same CPUs as before: Linux may refuse a mask if CPUs of the
+// mask were removed meanwhile.
 void WorkerCpus::apply(pthread_t worker) const {
 #if defined(__ANDROID__)
   (void)sched_setaffinity(pthread_gettid_np(worker), sizeof mask_, &mask_);

@@ -26,7 +26,7 @@ class WorkerCpus {
   bool update(uint32_t threads, uint32_t workers);
 
   // Lets a worker run on all CPUs of the process except the CPU of the thread that called the last update. If the
-  // process has fewer CPUs than the loop has participants, lets the worker run on all of them.
+  // process has fewer CPUs than the loop has participants, lets the worker run on all CPUs of the process.
   void apply(pthread_t worker) const;
 
  private:

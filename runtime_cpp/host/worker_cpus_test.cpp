@@ -103,7 +103,8 @@ TEST_F(WorkerCpusTest, AProcessWithOneCpuKeepsItsWorkersThere) {
 TEST_F(WorkerCpusTest, AChangedMaskOfTheProcessIsFollowed) {
   ASSERT_EQ(worker_cpus(2, {all_[0]})[0], without(all_[0]));
   bind(getpid(), {all_[0]});
-  // A mask with only the caller's CPU would leave none: the workers keep their mask.
+  // The process may run only on the caller's CPU, so no other CPU is left for the workers, and the workers keep their
+  // masks.
   EXPECT_EQ(worker_cpus(2, {all_[0]})[0], without(all_[0]));
   bind(getpid(), all_);
   EXPECT_EQ(worker_cpus(2, {all_[1]})[0], without(all_[1]));

@@ -3,8 +3,8 @@ set_property(GLOBAL PROPERTY EDGECORE_KERNELS_DIR ${CMAKE_CURRENT_SOURCE_DIR})
 list(TRANSFORM EDGECORE_KERNELS_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE edgecore_kernels_paths)
 set_property(GLOBAL PROPERTY EDGECORE_KERNELS_PATHS ${edgecore_kernels_paths})
 set_property(GLOBAL PROPERTY EDGECORE_KERNELS_VERSION ${EDGECORE_KERNELS_VERSION})
-# Eigen makes sin and cos of float32 faster (ops/unary.cpp). Our wheels require it; other builds use it if it is
-# installed.
+# Eigen makes sin and cos of float32 faster (ops/unary.cpp). edgecore's wheels require Eigen; other builds use Eigen if
+# it is installed.
 if(EDGECORE_REQUIRE_EIGEN)
   find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 else()
@@ -29,8 +29,8 @@ function(edgecore_compile_kernels target variant)
                                                  EIGEN_DEFAULT_DENSE_INDEX_TYPE=int64_t)
   endif()
   target_compile_definitions(${target} PRIVATE EDGECORE_VARIANT=${variant} EDGECORE_VERSION="${version}")
-  # No errno and no trapping in math: otherwise the compiler does not vectorize loops with comparisons or square roots.
-  # Wrapping integers (-fwrapv): ATen's integers wrap too.
+  # -fno-math-errno and -fno-trapping-math let the compiler vectorize loops with comparisons or square roots. -fwrapv
+  # makes integers wrap, as in ATen.
   target_compile_options(
     ${target} PRIVATE -fno-exceptions $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti> -fno-math-errno -fno-trapping-math -fwrapv -ffp-contract=fast
                       -ffunction-sections -fdata-sections ${warnings})
@@ -42,8 +42,8 @@ endfunction()
 # edgecore_kernels(TARGET app [PTE a.pte...] [OPERATORS aten::add.out=float32+int8...] [YAML a.yaml...] [CHECK
 # b.pte...]) links `app` with only the kernels that the files of PTE call, that OPERATORS names and that the files of
 # YAML select, with code only for their dtypes. It is an error if a file of CHECK needs another kernel or dtype. The
-# result replaces edgecore::kernels. The files must exist when CMake runs; CMake runs again when they change. `app` must
-# link edgecore::host or edgecore::core; edgecore_kernels_library() returns the table of kernels.
+# result replaces edgecore::kernels. The files must exist when CMake runs; CMake runs again when one of them changes.
+# `app` must link edgecore::host or edgecore::core; edgecore_kernels_library() returns the table of kernels.
 function(edgecore_kernels)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "TARGET" "PTE;OPERATORS;YAML;CHECK")
   if(NOT arg_TARGET OR NOT (arg_PTE OR arg_OPERATORS OR arg_YAML) OR arg_UNPARSED_ARGUMENTS)

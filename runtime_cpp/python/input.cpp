@@ -47,7 +47,8 @@ ArrayType classify(PyObject *type) {
 }
 
 // Returns the ArrayType of the object's Python type; adds it to the list `known` if it is new. Entries are never
-// removed, and each keeps its type alive. In practice this is not a leak, because there are few array types.
+// removed, and each entry keeps its Python type alive. In practice this is not a leak, because there are few array
+// types.
 const ArrayType *array_type_of(PyObject *object) {
   static auto &known = *new std::vector<std::unique_ptr<ArrayType>>();
   auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
@@ -77,8 +78,8 @@ void copy_row(const T *from, int64_t stride, int64_t count, T *to) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
 }
 
-// Copies the subtensor at `from` to dense memory at `to`. Its dims are dim_order[level] (outermost) to dim_order[ndim -
-// 1]. Recursive: one level per dim. Returns the end of the written data.
+// Copies the subtensor at `from` to dense memory at `to`. The subtensor has the dims dim_order[level] (outermost) to
+// dim_order[ndim - 1]. Recursive: one level per dim. Returns the end of the written data.
 template <typename T>
 T *copy_level(const ArrayView &view, const uint8_t *dim_order, int level, const T *from, T *to) {
   const int dim = dim_order[level];

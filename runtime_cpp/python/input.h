@@ -9,7 +9,8 @@
 
 namespace edgecore::python {
 
-// The Python library that an array belongs to. A call returns arrays of the library of its first tensor input.
+// The Python library that an array belongs to. A call returns arrays of the library to which the call's first tensor
+// input belongs.
 enum class Library { kNone, kNumpy, kTorch };
 
 // Properties of the Python type of an input or of an output buffer. They are computed once per type.
@@ -20,8 +21,8 @@ struct ArrayType {
   const ExchangeApi *exchange;  // DLPack's C functions for objects of this type; NULL: the type has none
 };
 
-// The input or output that an error message is about. The message begins with its description, such as "Input 'x' (0)
-// of method 'forward'"; to save time, the description is made only if there is an error.
+// The input or output that an error message is about. The message begins with a description of the Subject, such as
+// "Input 'x' (0) of method 'forward'". To save time, the description is made only if there is an error.
 struct Subject {
   const char *kind;  // NULL for an input; for an output the first words of the message, such as "The buffer for output"
   size_t index;
@@ -39,7 +40,7 @@ struct Subject {
 };
 
 // A view of a caller's object as a tensor. The view holds the object's buffer or DLPack tensor until the view is
-// destroyed. Destroying it needs the GIL.
+// destroyed. Destroying the view needs the GIL.
 class ArrayView {
  public:
   ArrayView() = default;
@@ -59,9 +60,9 @@ class ArrayView {
 
   // Returns true if the tensor is dense in `dim_order` (ndim entries, outermost first).
   bool dense_in(const uint8_t *dim_order) const;
-  // Returns true if the tensor has as many dims as `max_shape`, and each size is at most the size there. Callers check
-  // this before they copy a strided input to contiguous memory, because Method::set_input would refuse a tensor that
-  // does not fit, and the copy would be wasted.
+  // Returns true if the tensor has as many dims as `max_shape`, and each size is at most the size of the same dim in
+  // `max_shape`. Callers check this before they copy a strided input to contiguous memory, because Method::set_input
+  // would refuse a tensor that does not fit, and the copy would be wasted.
   bool fits(Span<const int32_t> max_shape) const;
   uint64_t bytes() const;
 

@@ -37,8 +37,9 @@ struct Queue {
   bool scheduled = false;  // true: the interpreter has been asked to call deliver_from_main_thread
 };
 
-// Returns the queue. It is never destroyed: backends may log when the process ends. The child of a fork creates a new
-// queue, because a thread of the parent may have held the mutex, and because the queued messages belong to the parent.
+// Returns the queue. The queue is never destroyed, because backends may log when the process ends. The child of a fork
+// creates a new queue, because a thread of the parent may have held the mutex, and because the queued messages belong
+// to the parent.
 Queue &queue() {
   static std::atomic<Queue *> shared{new Queue};
   static const int registered = pthread_atfork(nullptr, nullptr, [] { shared.store(new Queue); });

@@ -1,8 +1,8 @@
 // Routes log messages of the runtime and its backends into Python's `logging`.
 //
-// A message may come from any thread, with or without the GIL, while the runtime or a backend holds locks. So it is
-// only queued. Python receives the message when the call of this module that caused it ends, or, if no call is in
-// progress, from the interpreter's main thread.
+// A message may come from any thread, with or without the GIL, while the runtime or a backend holds locks. So the
+// runtime only puts the message into a queue. Python receives the message when the call of this module that caused it
+// ends, or, if no call is in progress, from the interpreter's main thread.
 #ifndef EDGECORE_PYTHON_LOG_H_
 #define EDGECORE_PYTHON_LOG_H_
 

@@ -14,9 +14,9 @@ namespace {
 
 constexpr uintptr_t kPage = 4096;  // minimum page size of supported systems in bytes
 
-// An array of `size` default-constructed elements. It is on the stack if there are few elements, otherwise on the heap.
-// Unlike a fixed array, it constructs only `size` elements. Measured for a call with one numpy array: 0.77 us with this
-// class, 0.81 us with all arrays on the heap, 0.87 us with fixed arrays of kFew elements.
+// An array of `size` default-constructed elements, on the stack if there are few elements, otherwise on the heap.
+// Unlike a fixed array, SmallArray constructs only `size` elements. Measured for a call with one numpy array: 0.77 us
+// with this class, 0.81 us with all arrays on the heap, 0.87 us with fixed arrays of kFew elements.
 template <typename T>
 class SmallArray {
  public:
@@ -44,7 +44,7 @@ class SmallArray {
   size_t size_;
 };
 
-// Returns true if `out` is a sequence of buffers, and false if it is itself a buffer, for a method with one output.
+// Returns true if `out` is a sequence of buffers, and false if `out` is itself a buffer, for a method with one output.
 bool holds_buffers(PyObject *out) {
   if (PyList_Check(out) != 0 || PyTuple_Check(out) != 0) return true;
   const bool is_tensor = PyObject_CheckBuffer(out) != 0 || PyObject_HasAttrString(out, "__dlpack__") != 0;

@@ -49,8 +49,8 @@ class PyMethod {
   PyMethod(std::shared_ptr<PyProgram> program, size_t index);
 
   // Sets the functions that convert nested arguments and results; either may be None. `flatten` maps nested arguments
-  // (a tuple, and a dict of named ones) to the tuple of all inputs, or to None if no argument is nested. `unflatten`
-  // maps the list of outputs to nested results.
+  // (a tuple of positional arguments, and a dict of named arguments) to the tuple of all inputs, or to None if no
+  // argument is nested. `unflatten` maps the list of outputs to nested results.
   void set_nesting(nanobind::object flatten, nanobind::object unflatten);
 
   // Makes the tuple of all inputs from the arguments of a call. `keywords` may be an invalid handle.
@@ -58,8 +58,8 @@ class PyMethod {
 
   // Runs the method once with the tuple `inputs`. `out` is an invalid handle, None, or a sequence with one writable
   // buffer for every output, which become the results; for a method with one output, `out` may also be the buffer
-  // itself. Calls of one method from several threads run one after the other. No thread holds the GIL while it waits or
-  // runs.
+  // itself. Calls of one method from several threads run one after the other. A thread releases the GIL while it waits
+  // for another call or runs the method.
   nanobind::object call(nanobind::handle inputs, nanobind::handle out);
 
   // Starts a run with the tuple `inputs`. Copies the tensors that a delegate may still read after start has returned.
@@ -98,7 +98,7 @@ class PyMethod {
   Status set_tensor(size_t index, const ArrayView &view, Error &error);
   Status set_output_memory(size_t index, const InputArg *args, OutputSlot &slot, Error &error);
 
-  // Every call holds this lock while it runs; NULL before the method is loaded. Acquire it only without the GIL,
+  // Every call holds this lock while it runs; NULL before the method is loaded. Acquire the lock only without the GIL,
   // because the thread that holds the lock may wait for the GIL. Declared before `program_`, so that the lock is
   // destroyed after the program. The lock owns a pending run, and destroying the program ends that run.
   std::shared_ptr<ExecutionLock> lock_;

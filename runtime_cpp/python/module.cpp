@@ -71,8 +71,8 @@ nb::list kernels(const nb::object &path) {
 
 NB_MODULE(_runtime, module) {
   using namespace edgecore::python;
-  // Disable nanobind's leak warnings: it would report the types and functions of this module, which live until the
-  // process ends.
+  // Disable nanobind's leak warnings: nanobind would report the types and functions of this module, which live until
+  // the process ends.
   nb::set_leak_warnings(false);
   edgecore::use_host_platform();  // reads the log level from the environment variable EDGECORE_LOG
   route_log();

@@ -46,8 +46,8 @@ struct Numpy {
   SetBase set_base;
 };
 
-// Reads the functions from numpy's table. Their indices are fixed by numpy's ABI: 2 PyArray_Type, 93 PyArray_New,
-// 282 PyArray_SetBaseObject.
+// Reads three entries of numpy's function table, whose indices numpy's ABI fixes: 2 PyArray_Type, 93 PyArray_New, 282
+// PyArray_SetBaseObject.
 Numpy find_numpy() {
   nb::object module = nb::steal(PyImport_ImportModule("numpy._core._multiarray_umath"));
   if (!module.is_valid()) {

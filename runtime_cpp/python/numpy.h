@@ -1,4 +1,4 @@
-// The part of numpy's C interface that reads and makes arrays. numpy is optional, so it is found at run time and its
+// The part of numpy's C interface that reads and makes arrays. numpy is optional, so numpy is found at run time and its
 // headers are not included: the structs below have the layout of PyArray_Descr and PyArrayObject. That layout, and the
 // indices in numpy's function table, are the same from numpy 1.7 to 2.x
 // (https://numpy.org/doc/stable/reference/c-api/array.html).

@@ -321,7 +321,8 @@ StateSharing sharing_of(const nb::object &share_state) {
   return nb::cast<bool>(share_state) ? StateSharing::kAll : StateSharing::kNone;
 }
 
-// Returns the lock for a method that was just loaded: the program's shared lock if it shares state, or a new one.
+// Returns the lock for a method that was just loaded: the program's shared lock if the method shares state, otherwise a
+// new lock.
 std::shared_ptr<ExecutionLock> lock_of(PyProgram &program, size_t method) {
   return program.method(method).shares_state() ? program.shared : std::make_shared<ExecutionLock>();
 }

@@ -27,8 +27,8 @@ struct PyProgram : ExecutionLocks, Module {
   MethodOptions options;     // options of methods that are loaded later
   nanobind::object prepare;  // prepare(program, index) loads the backends and kernels that the method still needs
 
-  // A thread holds this lock while it loads a method of any session of the file. Acquire it only without the GIL. It is
-  // recursive because Python code runs during a load: `prepare`, and handlers of log messages.
+  // A thread holds this lock while it loads a method of any session of the file. Acquire the lock only without the GIL.
+  // The mutex is recursive because Python code runs during a load: `prepare`, and handlers of log messages.
   std::shared_ptr<std::recursive_mutex> loading = std::make_shared<std::recursive_mutex>();
 };
 

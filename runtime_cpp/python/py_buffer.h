@@ -1,5 +1,6 @@
-// Python's buffer protocol. It is part of the stable ABI since Python 3.11, with the same layout and functions as in
-// 3.10. The headers hide it from an extension that also supports 3.10, so it is declared here.
+// Python's buffer protocol. The protocol is part of the stable ABI since Python 3.11, with the same layout and
+// functions as in 3.10. Python's headers hide the protocol from an extension that also supports 3.10, so it is declared
+// here.
 #ifndef EDGECORE_PYTHON_PY_BUFFER_H_
 #define EDGECORE_PYTHON_PY_BUFFER_H_
 

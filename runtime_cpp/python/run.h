@@ -11,8 +11,8 @@
 
 namespace edgecore::python {
 
-// The native class of edgecore.Run. The PyMethod outlives it. If a Run is destroyed before it has finished, its results
-// are lost.
+// The native class of edgecore.Run. The PyMethod outlives the PyRun. If a PyRun is destroyed before the run has
+// finished, the results are lost.
 class PyRun {
  public:
   using Slots = std::vector<OutputSlot>;
@@ -26,8 +26,8 @@ class PyRun {
 
   // Advances the run without blocking. Returns true once it has finished.
   bool done();
-  // Waits for the run. Returns its results, the same objects each time, or throws its error. Runs Python's signal
-  // handlers while waiting.
+  // Waits for the run. Returns the run's results (each call returns the same objects), or throws the run's error. Runs
+  // Python's signal handlers while waiting.
   nanobind::object wait();
 
  private:

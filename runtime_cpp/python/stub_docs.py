@@ -1,4 +1,4 @@
-"""Write the header with the Python module's docstrings, taken from its stub, as constants such as ``kMethodStart``.
+"""Write a C++ header with the docstrings of the Python module's stub, as constants such as ``kMethodStart``.
 
 CMake runs ``python3 stub_docs.py STUB HEADER``: ``help()`` shows the same texts as an editor that reads the stub.
 """
@@ -24,7 +24,7 @@ namespace edgecore::python::docs {{
 
 
 def docstrings(body: list[ast.stmt], owner: str = "k") -> Iterator[tuple[str, str]]:
-    """Yield the constant's name and the docstring of each class, method, property and function that has one."""
+    """Yield the name of the constant and the docstring of each documented class, method, property and function."""
     for node in body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             words = node.name.split("_")

@@ -15,8 +15,8 @@
 
 namespace edgecore::python {
 
-// Keeps freed blocks of one size for the next call: to get fresh pages from the system takes longer than a small
-// network runs.
+// Keeps freed blocks of one size for the next call, because getting fresh pages from the system takes longer than
+// running a small network.
 class BlockCache {
  public:
   explicit BlockCache(size_t bytes) : bytes_(bytes) {}
@@ -27,7 +27,7 @@ class BlockCache {
   size_t bytes() const { return bytes_; }
 
  private:
-  // keeps two blocks, because a loop often frees a result only after the next call
+  // two blocks, because a loop often frees a result only after the next call has made another result
   static constexpr size_t kMaxBlocks = 2;
   const size_t bytes_;
   std::mutex mutex_;  // guards `blocks_`: any thread may release results, without the GIL
@@ -57,10 +57,10 @@ struct PyTensor {
 };
 
 // Copies a tensor whose dims are in memory order: dim i of `source` becomes dim dim_order[i] of the result. Throws
-// std::bad_alloc, even for an empty `source`.
+// std::bad_alloc if there is no memory, or if `source` is Tensor(), a value that the memory limit left out.
 PyTensor copy_of(const Tensor &source, const uint8_t *dim_order);
 
-// Exports the tensor for DLPack without a copy. The receiver must call its deleter.
+// Exports the tensor for DLPack without a copy. The receiver must call the deleter of the result.
 VersionedTensor *export_versioned(PyTensor &&tensor);
 
 void bind_tensor(nanobind::module_ &module);

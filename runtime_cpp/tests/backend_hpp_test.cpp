@@ -1,5 +1,5 @@
-// Tests edgecore/backend.hpp, which implements the C interface of backends by C++ classes: every exception of these
-// classes reaches the C caller as an error code and a message, and nothing leaks.
+// Tests edgecore/backend.hpp, which implements the C interface of backends by C++ classes. Every exception of these
+// classes must reach the C caller as an error code and a message, and no object may leak.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -235,7 +235,7 @@ TEST_F(BackendHpp, ArgumentsAreChecked) {
   EXPECT_EQ(failure_of([&] { arguments.value(2); }), "the call has no argument 2");
 }
 
-// An instance whose run ends after `execute` of the table has returned.
+// An instance whose run ends after the table's function `execute` has returned.
 struct Slow : Counted {
   Slow(Delegate &, const Host &) {}
   std::vector<edgecore_memory_need> prepare(const Arguments &) { return {}; }

@@ -212,7 +212,7 @@ int32_t EDGECORE_CALL prepare(edgecore_instance *instance, const edgecore_value 
   return EDGECORE_OK;
 }
 
-// Returns the address of a tensor's elements, in device memory if the tensor is there.
+// Returns the address of a tensor's elements: in device memory if the tensor is in device memory.
 float *elements(const edgecore_tensor &tensor) {
   void *data = tensor.buffer == nullptr ? tensor.dl.data : tensor.buffer->memory;
   return reinterpret_cast<float *>(static_cast<char *>(data) + tensor.dl.byte_offset);

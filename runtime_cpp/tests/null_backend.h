@@ -33,10 +33,10 @@ struct NullBlob {
 
 // The backend has two options: "gain" (float, set at load or at run time) is another factor of all outputs; "name"
 // (string, set at load) has no effect.
-// For the compatibility string of a file, the backend returns: "null 1" COMPATIBLE, "null 0" COMPATIBLE_RECOMPILE, all
-// others INCOMPATIBLE.
+// check_compatibility returns COMPATIBLE for the string "null 1", COMPATIBLE_RECOMPILE for "null 0", and INCOMPATIBLE
+// for any other string.
 
-// Returns the function table of the backend. `flags` replaces its member `flags` if it is not 0.
+// Returns the function table of the backend. If `flags` is not 0, it replaces the member `flags` of the table.
 extern "C" const edgecore_backend *null_backend(uint32_t flags);
 
 // Counters for tests: existing handles (drivers, programs, state sets, delegates, instances), to detect leaks; how

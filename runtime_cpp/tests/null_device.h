@@ -1,5 +1,5 @@
-// The simulated device of the null backend (null_backend.h). The runtime can access its buffers only after buffer_map,
-// as on a GPU, and submitted work waits in a queue until a test runs it.
+// The simulated device of the null backend (null_backend.h). The runtime can access the device's buffers only after
+// buffer_map, as on a GPU, and submitted work waits in a queue until a test calls null_backend_drain.
 #ifndef EDGECORE_TESTS_NULL_DEVICE_H_
 #define EDGECORE_TESTS_NULL_DEVICE_H_
 
@@ -13,7 +13,7 @@ struct edgecore_driver {
 };
 
 // A buffer of the device. The device accesses `memory`, but buffer_map returns `shadow`. buffer_flush copies `shadow`
-// to `memory`, and buffer_invalidate copies back, so that a test fails if the runtime forgets one of them.
+// to `memory`, and buffer_invalidate copies back, so that a test fails if the runtime forgets one of these two calls.
 struct edgecore_buffer {
   const edgecore_host *host;
   uint64_t size;

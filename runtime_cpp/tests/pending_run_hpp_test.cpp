@@ -91,7 +91,7 @@ TEST(PendingRun, TheHostIsToldTheFirstFailure) {
 
 TEST(PendingRun, ARunThatDoesNotStartIsAFailureOfExecute) {
   Report report;
-  PendingRun pending;  // its destructor must not wait
+  PendingRun pending;  // the destructor of `pending` must not wait
   try {
     pending.begin(
         info_for(report), [](const Done &) { fail(EDGECORE_INTERNAL, "full"); }, [] {});

@@ -1,5 +1,5 @@
-// A DataLoader that copies each piece to a separate allocation, so that a sanitizer detects accesses past its end or
-// after its release. It counts bytes, and can simulate failures.
+// A DataLoader that copies each piece to a separate allocation, so that a sanitizer detects accesses past the piece's
+// end or after its release. The loader also counts bytes, and can simulate failures.
 #ifndef EDGECORE_TESTS_PIECES_LOADER_H_
 #define EDGECORE_TESTS_PIECES_LOADER_H_
 

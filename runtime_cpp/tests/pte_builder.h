@@ -110,7 +110,7 @@ class PteBuilder {
 
   std::vector<std::string> methods = {"forward"};
   std::vector<int32_t> inputs, outputs;
-  std::vector<int64_t> arenas;  // their sizes; the first has memory_id 1
+  std::vector<int64_t> arenas;  // sizes of the arenas in bytes; the first arena has memory_id 1
 
   // Contents of the file's metadata, which add_meta() adds: names and dims of inputs and outputs, names of the mutable
   // buffers that methods share, and SHA-256 hashes of the constants, the initial state and the named data.

@@ -1,5 +1,5 @@
-// A minimal application: loads a program and runs it once. tools/sizes.py links it to measure how many bytes the
-// runtime adds to an application. It is never run.
+// A minimal application: loads a program and runs it once. tools/sizes.py links this application to measure how many
+// bytes the runtime adds, and never runs it.
 #include "edgecore/method.h"
 
 #ifdef EDGECORE_SIZE_KERNELS

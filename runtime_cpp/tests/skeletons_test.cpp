@@ -53,7 +53,7 @@ std::vector<uint8_t> blob(float factor) {
   return std::vector<uint8_t>(bytes, bytes + sizeof(factor));
 }
 
-// Blocks until the run can continue, like an application with nothing else to do.
+// Blocks the calling thread until the run can continue, as an application with nothing else to do may.
 class Waiter final : public Completion {
  public:
   void ready() override {

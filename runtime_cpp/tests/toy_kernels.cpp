@@ -106,7 +106,7 @@ int32_t copy_in_place(const edgecore_call *call) {
   return EDGECORE_OK;
 }
 
-// Writes its first argument: self = source; out = source.
+// Copies `source` (argument 1) to `self` (argument 0) and to `out`.
 int32_t assign(const edgecore_call *call) {
   if (!has_tags(call, "ttt")) return fail(call, "expected two tensors and an output.");
   edgecore_tensor *self = arg(call, 0).as.tensor, *out = arg(call, 2).as.tensor;

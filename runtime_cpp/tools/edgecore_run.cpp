@@ -202,8 +202,8 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Returns a backend option. Its type (bool, integer, string, ...) follows from the text of its value. The option points
-// to that text.
+// Returns a backend option. The text `value` determines its type (bool, integer, string, ...). The option points to the
+// two texts.
 edgecore_option to_option(StringView name, const char *value) {
   edgecore_option option = {};
   option.name = {name.data(), name.size()};

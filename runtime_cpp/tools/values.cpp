@@ -53,8 +53,9 @@ Status set_number(Method &method, size_t index, uint32_t tag, const std::string 
               "; give a number, true, false or none instead of ", text.c_str(), ".");
 }
 
-// Sets input `index`. If `path` is NULL, sets it to zeros; if the input is a tensor, to the content of the file `path`;
-// otherwise to the value that `path` spells. `array` receives a tensor's elements, and must live until the last run.
+// Sets input `index`. If `path` is NULL, the value is zeros; for a tensor, it is the content of the file `path`; for
+// any other input, it is the number, "true", "false" or "none" in the text `path`. `array` receives a tensor's
+// elements, and must live until the last run.
 Status set_input(Method &method, size_t index, const char *path, Array &array, Error &error) {
   const ValueInfo info = method.info().input(index);
   if (info.tag != EDGECORE_TAG_TENSOR) {

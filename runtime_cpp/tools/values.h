@@ -10,10 +10,10 @@
 
 namespace edgecore::tools {
 
-// Sets the inputs: tensors to the contents of the files that `files` names, other inputs to the values that its entries
-// spell, and inputs without an entry to zeros. If `all` is false, sets only the inputs that must be set again before
-// each run. `arrays` receives the values, and must live until the run has ended. Errors: INVALID_ARGUMENT (more files
-// than inputs), and as read_npy and set_input.
+// Sets the inputs: tensors to the contents of the files that `files` names, other inputs to the values that the entries
+// of `files` spell, and inputs without an entry to zeros. If `all` is false, sets only the inputs that must be set
+// again before each run. `arrays` receives the values, and must live until the run has ended. Errors: INVALID_ARGUMENT
+// (more files than inputs), and as read_npy and set_input.
 Status set_inputs(Method &method, const std::vector<const char *> &files, bool all, std::vector<Array> &arrays,
                   Error &error);
 

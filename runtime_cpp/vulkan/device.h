@@ -18,7 +18,8 @@ namespace edgecore::vulkan {
 
 class Device;
 
-// Device memory with its VkBuffer. `mapped` returns its address on the host, or nullptr if the host cannot access it.
+// A VkBuffer with its device memory. `mapped` returns the address of the memory on the host, or nullptr if the host
+// cannot access the memory.
 class Buffer {
  public:
   Buffer() = default;
@@ -74,14 +75,14 @@ class Device {
   uint32_t queue_family() const { return queue_family_; }
   // Returns true if the host and the device share their memory, so that staging copies would gain nothing.
   bool unified() const { return unified_; }
-  // Returns the nanoseconds per tick of the device's clock; 0 if it has no clock.
+  // Returns the nanoseconds per tick of the device's clock; 0 if the device has no clock.
   double nanoseconds_per_tick() const { return nanoseconds_per_tick_; }
   // Throws a Failure with the first message of the validation layer, if there is one.
   void check_messages() const;
   // Returns true if the device is a software driver that runs on the CPU.
   bool is_software() const { return properties_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU; }
 
-  // Submits commands to the queue. When they have run, the device signals the fence, which must not be in use.
+  // Submits commands to the queue. When the commands have run, the device signals the fence, which must not be in use.
   void submit(VkCommandBuffer commands, VkFence fence);
   void wait(VkFence fence, uint64_t timeout_ns) const;
   // Returns a new buffer on the device. The buffer is all zeros until `write` fills it.

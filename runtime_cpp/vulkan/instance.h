@@ -1,5 +1,5 @@
-// Opens the Vulkan library, creates its instance, and chooses a device. Backends that use Vulkan compile these files
-// into their libraries: see cmake/edgecoreVulkan.cmake.
+// Opens the Vulkan library, creates a Vulkan instance, and chooses a device. Backends that use Vulkan compile these
+// files into their libraries: see cmake/edgecoreVulkan.cmake.
 #ifndef EDGECORE_VULKAN_INSTANCE_H_
 #define EDGECORE_VULKAN_INSTANCE_H_
 

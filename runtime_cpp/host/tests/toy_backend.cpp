@@ -1,6 +1,6 @@
-// A backend for tests of host layers: output = input + offset, float32, computed through parallel_for. It includes only
-// the public headers, so that tests in Python can compile it too. -DTOY_MINOR=n makes it claim another interface
-// version.
+// A backend for tests of host layers: output = input + offset, float32, computed through parallel_for. This file
+// includes only the public headers, so that tests in Python can compile it too. -DTOY_MINOR=n makes the backend claim
+// another interface version.
 #include <atomic>
 #include <chrono>
 #include <thread>

@@ -2,9 +2,10 @@
 // that the host offers to plugins. backend.h and kernel.h include this file. Plain C, no dependencies.
 //
 // Layout rules, so that a plugin works with a host of another version: every struct that later versions may extend
-// starts with edgecore_header. A struct that the other side filled in has a member only if its struct_size covers that
-// member (EDGECORE_HAS). Arrays of structs are passed with a stride in bytes. Integers have fixed widths; there is no
-// enum, bool, long, size_t or bit-field. Strings and bytes are a pointer and a length; strings need not end with a NUL.
+// starts with edgecore_header. Before reading a member of a struct that the other side filled in, test that the
+// struct's struct_size covers the member (EDGECORE_HAS). Arrays of structs are passed with a stride in bytes. Integers
+// have fixed widths; there is no enum, bool, long, size_t or bit-field. Strings and bytes are a pointer and a length;
+// strings need not end with a NUL.
 #ifndef EDGECORE_ABI_H_
 #define EDGECORE_ABI_H_
 
@@ -12,9 +13,9 @@
 #include <stdint.h>
 
 // Version 0 is a draft: host and plugin must have exactly the same major and minor number. From 1.0 on, a minor version
-// only adds members to structs. From then on, a host loads a plugin that was built for an older version, if it supports
-// the major number of that version. It loads a plugin that was built for a newer minor version, if the plugin declares
-// that it also works with this host (edgecore_backend.min_host_*).
+// only adds members to structs. From then on, a host loads an older plugin if the host still supports the plugin's
+// major number. The host loads a plugin of a newer minor version if the plugin declares that it also works with this
+// host (edgecore_backend.min_host_*).
 #define EDGECORE_ABI_MAJOR 0
 #define EDGECORE_ABI_MINOR 11
 
@@ -31,13 +32,13 @@ extern "C" {
 #endif
 
 typedef struct edgecore_header {
-  uint32_t struct_size;  // sizeof of the whole struct, as compiled in the code that filled it in
+  uint32_t struct_size;  // sizeof the struct in the code that filled in the struct
   uint16_t major;        // interface version of the code that filled in the struct: EDGECORE_ABI_MAJOR and _MINOR
   uint16_t minor;
 } edgecore_header;
 
-// EDGECORE_HAS is true if the code that filled in the struct at `pointer` knew `member`, so that struct_size covers it.
-// If the member is a function or object pointer, also check that it is not NULL before using it.
+// EDGECORE_HAS is true if the struct at `pointer` has `member`: the code that filled in the struct knew the member, and
+// struct_size covers it. Before using a member that is a pointer, also check that it is not NULL.
 #define EDGECORE_HAS(pointer, member) \
   ((pointer)->header.struct_size >= (uint64_t)((const char *)(&(pointer)->member + 1) - (const char *)(pointer)))
 
@@ -86,8 +87,9 @@ typedef struct edgecore_error edgecore_error;
 // Tensors and values.
 
 // edgecore_dl_dtype and edgecore_dl_tensor have the memory layouts of DLPack 1.x's DLDataType and DLTensor, with one
-// difference: the device type is an int32 here. In DLPack it is the enum DLDeviceType, whose size depends on the
-// compiler; compilers for machines with an operating system give it the size of an int32 too.
+// difference: the device type is an int32 here. In DLPack the device type is the enum DLDeviceType, whose size depends
+// on the compiler. Compilers for machines with an operating system make the enum as large as an int32, so the layouts
+// are the same there.
 typedef struct edgecore_dl_dtype {
   uint8_t code;  // EDGECORE_DL_*
   uint8_t bits;
@@ -102,7 +104,7 @@ typedef struct edgecore_dl_dtype {
 #define EDGECORE_DL_BOOL 6
 
 typedef struct edgecore_dl_tensor {
-  void *data;  // address of the elements; NULL if the tensor is in device memory (edgecore_tensor.buffer)
+  void *data;  // the elements begin at data + byte_offset; NULL: they are in device memory (edgecore_tensor.buffer)
   int32_t device_type;
   int32_t device_id;
   int32_t ndim;
@@ -172,13 +174,13 @@ typedef struct edgecore_value {
 } edgecore_value;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Services of the host. A plugin links no symbol of the host: it calls the host through this table, which outlives
-// every object that the plugin makes. Unless a comment says otherwise, a member may be called from any thread and does
-// not block.
+// Services of the host. A plugin links no symbol of the host: the plugin calls the host through this table, which
+// outlives every object that the plugin makes. Unless a comment says otherwise, a member may be called from any thread
+// and does not block.
 
 // Identifies the object that calls the host: a driver, program, state set, delegate or instance of a backend (see
 // backend.h), or a kernel call. The host passes a scope to the plugin when it creates such an object; the plugin passes
-// the scope back with every call of a service that it makes for the object.
+// the scope back whenever it calls a service for that object.
 typedef struct edgecore_scope edgecore_scope;
 
 // A loop body that the plugin writes: computes the items [begin, end) of a parallel loop. `worker` identifies the
@@ -207,10 +209,10 @@ typedef struct edgecore_host {
   // the plugin.
   void *(EDGECORE_CALL *scratch)(edgecore_scope *scope, uint64_t size, uint64_t alignment);
 
-  // Calls fn for the items [0, n) in pieces of at least `grain` items (0: the host chooses) and returns when all pieces
-  // are done. Uses at most the method's number of threads. Re-entrant: if the threads are busy with another loop, or if
-  // fn itself calls parallel_for, the calling thread computes the whole loop instead of waiting for a lock. May be
-  // called only with the scope of an instance or a kernel call. `flags` is reserved: pass 0.
+  // Splits the items [0, n) into ranges of at least `grain` items (0: the host chooses), calls fn for each range, and
+  // returns when all ranges are done. Uses at most the method's number of threads. Re-entrant: if the threads are busy
+  // with another loop, or if fn itself calls parallel_for, the calling thread computes the whole loop instead of
+  // waiting for a lock. May be called only with the scope of an instance or a kernel call. `flags` is reserved: pass 0.
   void(EDGECORE_CALL *parallel_for)(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg,
                                     uint32_t flags);
   uint32_t(EDGECORE_CALL *worker_count)(edgecore_scope *scope);  // at least 1
@@ -225,16 +227,17 @@ typedef struct edgecore_host {
 
   // Sets the shape of an output; the rank stays the same. May change dl.data if the tensor is GROWABLE. Every kernel,
   // and every delegate in prepare, must call resize for each output before it writes, even if the shape is right
-  // already, because resize also refuses an output that is READ_ONLY. It fails, and leaves the tensor unchanged, if the
-  // shape exceeds capacity or max_shape, or if the shape changes while another argument of the call is the same tensor.
-  // May be called only with the scope of an instance or a kernel call, and only on the thread on which the host called
-  // the plugin.
+  // already, because resize also refuses an output that is READ_ONLY. resize fails, and leaves the tensor unchanged, if
+  // the shape exceeds capacity or max_shape, or if the shape changes while another argument of the call is the same
+  // tensor. May be called only with the scope of an instance or a kernel call, and only on the thread on which the host
+  // called the plugin.
   int32_t(EDGECORE_CALL *resize)(edgecore_scope *scope, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim,
                                  edgecore_error *error);
 
   // Begin and end a profile event of an instance or a kernel; events must be properly nested. Report events only if the
-  // method is traced, and test this before building `name`: if it is not traced, both members are NULL in the table
-  // that a kernel receives, and an instance's edgecore_instance_info.flags lack EDGECORE_INSTANCE_PROFILED.
+  // method is traced, and test this before building `name`. If the method is not traced, event_begin and event_end are
+  // NULL in the table that a kernel receives, and an instance's edgecore_instance_info.flags lack
+  // EDGECORE_INSTANCE_PROFILED.
   uint64_t(EDGECORE_CALL *event_begin)(edgecore_scope *scope, edgecore_str name, int64_t debug_id);
   void(EDGECORE_CALL *event_end)(edgecore_scope *scope, uint64_t event);
 
@@ -250,8 +253,8 @@ typedef struct edgecore_host {
 
   // For debugging, passes to the host a value that an operation inside of a delegate has computed. `name` and
   // `debug_id` identify the operation, as in event_begin. `value` is a dense tensor in host memory. Its dims are listed
-  // from outermost to innermost in memory. The host copies it. May be called only with the scope of an instance that
-  // has EDGECORE_INSTANCE_VALUES in edgecore_instance_info.flags, during execute, on the thread on which the host
+  // from outermost to innermost in memory. The host copies the value. May be called only with the scope of an instance
+  // that has EDGECORE_INSTANCE_VALUES in edgecore_instance_info.flags, during execute, on the thread on which the host
   // called the plugin.
   void(EDGECORE_CALL *event_value)(edgecore_scope *scope, edgecore_str name, int64_t debug_id,
                                    const edgecore_tensor *value);

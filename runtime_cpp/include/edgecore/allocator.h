@@ -13,7 +13,7 @@ namespace edgecore {
 class Allocator {
  public:
   // Returns `size` uninitialized bytes at a multiple of `alignment` (a power of two), or NULL if there is no memory.
-  // For size 0 the pointer is valid but must not be read. Need not be thread-safe.
+  // For size 0 the pointer is not NULL, but must not be dereferenced. Need not be thread-safe.
   virtual void *allocate(size_t size, size_t alignment) = 0;
 
  protected:

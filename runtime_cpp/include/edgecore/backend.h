@@ -2,15 +2,15 @@
 //
 // The entry function of a backend returns its edgecore_backend: the table of its functions and properties. A shared
 // library exports only this function, as edgecore_backend_v0. In a static build (EDGECORE_STATIC),
-// EDGECORE_BACKEND(xnnpack) names this function edgecore_backend_v0_xnnpack; the application calls it and passes the
-// table to the runtime. There are no static initialisers.
+// EDGECORE_BACKEND(xnnpack) names this function edgecore_backend_v0_xnnpack; the application calls this function and
+// passes the table to the runtime. No static initializer registers a backend.
 //
 // Handles (opaque pointers) and their lifetimes: driver (one per process) > program (one per loaded file) > delegate
 // (one per blob of a method) > instance (execution state of a delegate). A state set (mutable buffers) also belongs to
-// a program; instances use it. The host destroys each handle that it created. It destroys children before their parent,
-// and a state set after the instances that use it. Unless a comment says otherwise, a function of the table may
-// allocate, may call the host and may block as long as its work takes. A function that fails frees everything that it
-// allocated.
+// a program; instances use it. The host destroys each handle that it created. The host destroys children before their
+// parent, and a state set after the instances that use the set. Unless a comment says otherwise, a function of the
+// table may allocate, may call the host and may block as long as its work takes. A function that fails frees everything
+// that it allocated.
 #ifndef EDGECORE_BACKEND_H_
 #define EDGECORE_BACKEND_H_
 
@@ -34,7 +34,7 @@ typedef struct edgecore_instance edgecore_instance;    // execution state of a d
 #define EDGECORE_VALIDATES_BLOBS 8u       // the backend refuses a malformed blob without a crash, hang or stray access
 #define EDGECORE_NEEDS_TRUSTED_BLOBS 16u  // a malformed blob may crash the backend: the host checks SHA-256 of blobs
 #define EDGECORE_MAY_ALIAS_INPUT 32u      // execute works even if outputs lie in the memory of an input
-#define EDGECORE_OWN_HEAP 64u  // the library allocates from a heap of its own: its declared memory needs are estimates
+#define EDGECORE_OWN_HEAP 64u  // the library has a heap of its own: the memory needs that it declares are estimates
 #define EDGECORE_VENDOR_THREADS 128u  // a vendor's driver or library has threads that the backend cannot limit
 
 // edgecore_backend.features: how the library was built. The host refuses a library that has a feature which the host
@@ -95,7 +95,7 @@ typedef struct edgecore_compile_spec {
 typedef struct edgecore_memory_need {
   edgecore_header header;
   uint32_t kind;
-  uint32_t space;  // 0: host memory; the backend defines other numbers, also those in the file's metadata
+  uint32_t space;  // 0: host memory; other numbers: memories that the backend defines
   uint64_t bytes;
   uint64_t alignment;
   edgecore_str shared_group;  // memory needs with the same non-empty group may share a block: only the largest counts
@@ -112,7 +112,7 @@ typedef struct edgecore_buffer_requirement {
   uint64_t alignment;     // alignment in bytes, a power of two
   uint64_t tail_padding;  // bytes after the tensor's end that must be readable
   uint64_t granule;       // the size of the argument's memory must be a multiple of this many bytes; 1: any size
-  uint32_t memory_kind;   // memory kind for buffer_create: 0 is host memory; the backend defines the others
+  uint32_t memory_kind;   // memory kind for buffer_create: 0 is host memory; the backend defines other numbers
   uint32_t reserved;
 } edgecore_buffer_requirement;
 
@@ -155,8 +155,8 @@ typedef struct edgecore_state_set_info {
   edgecore_scope *scope;
 } edgecore_state_set_info;
 
-// The description of one tensor of a state set, which the backend fills in. Its pointers stay valid until another
-// instance is created with the set, or until the set is destroyed.
+// The description of one tensor of a state set. The backend fills in the description. The description's pointers stay
+// valid until another instance is created with the set, or until the set is destroyed.
 typedef struct edgecore_state_tensor {
   edgecore_header header;
   edgecore_str name;    // qualified name of the model's buffer, such as "layers.0.cache.k"; unique in the set
@@ -166,7 +166,8 @@ typedef struct edgecore_state_tensor {
   uint64_t bytes;  // bytes of the elements in row-major order without gaps
 } edgecore_state_tensor;
 
-// The result of prepare, which the backend fills in. Its arrays belong to the instance and live until the next prepare.
+// The result of prepare, which the backend fills in. The result's arrays belong to the instance and live until the next
+// call of prepare.
 typedef struct edgecore_prepared {
   edgecore_header header;
   const edgecore_memory_need *needs;
@@ -186,11 +187,11 @@ typedef struct edgecore_execute_info {
 } edgecore_execute_info;
 
 // execute returns this code if the work continues after it has returned. The backend then calls the completion function
-// exactly once, from any thread, possibly before execute has returned. It passes a code and, if the code is not
-// EDGECORE_OK, a message, which the host copies. Until that call, arguments and memory blocks stay valid and do not
+// exactly once, from any thread, possibly before execute has returned. The backend passes a code and, if the code is
+// not EDGECORE_OK, a message, which the host copies. Until that call, arguments and memory blocks stay valid and do not
 // move, and the only function that the host calls with this instance is instance_destroy. `info` and `error` are valid
-// only during execute. instance_destroy waits until the device no longer uses arguments and memory; after it has
-// returned, the completion function must not be called.
+// only during execute. instance_destroy waits until the device no longer uses arguments and memory; after
+// instance_destroy has returned, the completion function must not be called.
 #define EDGECORE_PENDING 0x40
 
 #define EDGECORE_COMPATIBLE 0
@@ -205,7 +206,7 @@ typedef struct edgecore_execute_info {
 // --- The functions of a backend --------------------------------------------------------------------------------------
 
 // The functions and properties of a backend. The members up to `version` keep their offsets in every version of the
-// interface, so that a host can read `distribution` even of a backend that it refuses, and name its package. Only
+// interface, so that a host that refuses a backend can still read `distribution` and name the package to the user. Only
 // functions marked (optional) may be NULL.
 typedef struct edgecore_backend {
   edgecore_header header;   // header.major and minor are the interface version that the library was built for
@@ -222,8 +223,8 @@ typedef struct edgecore_backend {
   uint32_t option_stride;
   uint32_t reserved2;
 
-  // (optional) Returns EDGECORE_OK if the device and its driver are present on this machine. Cheap; allocates nothing;
-  // called from any thread.
+  // (optional) Returns EDGECORE_OK if the device and its driver are present on this machine. Must be cheap and allocate
+  // nothing. Called from any thread.
   int32_t(EDGECORE_CALL *probe)(const edgecore_host *host, edgecore_scope *scope, edgecore_error *error);
 
   int32_t(EDGECORE_CALL *driver_create)(const edgecore_host *host, edgecore_scope *scope, edgecore_driver **out,
@@ -267,32 +268,34 @@ typedef struct edgecore_backend {
                                   uint32_t arg_stride, edgecore_prepared *out, edgecore_error *error);
 
   // Runs the delegate once. Arguments have the shapes of the last prepare, and their memory does not overlap (unless
-  // the backend has MAY_ALIAS_INPUT). The backend must not keep pointers to them, and should not allocate. After a
-  // failure the content of the outputs is undefined, and the host may call execute again.
+  // the backend has MAY_ALIAS_INPUT). The backend must not keep pointers to the arguments, and should not allocate.
+  // After a failure the content of the outputs is undefined, and the host may call execute again.
   int32_t(EDGECORE_CALL *execute)(edgecore_instance *instance, const edgecore_execute_info *info,
                                   const edgecore_value *args, uint64_t arg_count, uint32_t arg_stride,
                                   edgecore_error *error);
 
   // (optional: all seven or none) Functions for mutable buffers of the model that the backend keeps, such as a KV
   // cache. A state set holds the buffers of one session (a loaded file with its own history of calls). The host creates
-  // the set before the first instance. It passes the set to instance_create for all delegates of the session, or only
-  // for the delegates of one method if the methods do not share their state. instance_create adds the buffers of its
-  // delegate that are not in the set yet; their initial values are in the blob or in named data. Delegates that name
-  // the same buffer share it. If the application provides no place for state, the host passes no state set;
-  // instance_create must then fail for a delegate that needs one. All functions that take a state set, and prepare and
-  // execute of its instances, are called by one thread at a time, and never while an execution is pending.
+  // the set before the first instance. The host passes the set to instance_create for all delegates of the session, or
+  // only for the delegates of one method if the methods do not share their state. instance_create adds the buffers of
+  // its delegate that are not in the set yet; their initial values are in the blob or in named data. Delegates that use
+  // the same buffer name share one buffer. If the application provides no memory for state (StateStore), the host
+  // passes no state set; instance_create must then fail for a delegate that needs one. All functions that take a state
+  // set, and prepare and execute of its instances, are called by one thread at a time, and never while an execution is
+  // pending.
   int32_t(EDGECORE_CALL *state_set_create)(edgecore_program *program, const edgecore_state_set_info *info,
                                            edgecore_state_set **out, edgecore_error *error);
   void(EDGECORE_CALL *state_set_destroy)(edgecore_state_set *state_set);
-  // state_count returns the number of tensors in the set; state_describe describes one. Neither allocates nor fails.
+  // state_count returns the number of tensors in the set; state_describe describes the tensor `index`. Neither
+  // allocates nor fails.
   uint64_t(EDGECORE_CALL *state_count)(edgecore_state_set *state_set);
   void(EDGECORE_CALL *state_describe)(edgecore_state_set *state_set, uint64_t index, edgecore_state_tensor *out);
   // Gives all tensors of the set their initial values. After a failed execution, or after a failure of reset or
   // import_state, the host calls reset, or import_state for each tensor, before the next execution with the set.
   int32_t(EDGECORE_CALL *reset)(edgecore_state_set *state_set, edgecore_error *error);
   // export_state copies a tensor of the set to row-major bytes. import_state sets the tensor from row-major bytes.
-  // state_describe returns their number. The host checks names, dtypes and shapes before the first import_state, so
-  // import_state fails only if the device fails.
+  // state_describe returns the number of these bytes. The host checks names, dtypes and shapes before the first
+  // import_state, so import_state fails only if the device fails.
   int32_t(EDGECORE_CALL *export_state)(edgecore_state_set *state_set, uint64_t index, edgecore_memory_block out,
                                        edgecore_error *error);
   int32_t(EDGECORE_CALL *import_state)(edgecore_state_set *state_set, uint64_t index, edgecore_bytes in,
@@ -304,13 +307,14 @@ typedef struct edgecore_backend {
 
   // (optional) Functions for tensors in device memory. If edgecore_tensor.buffer is not NULL, the tensor is in a buffer
   // of the device: its data is NULL, and byte_offset counts from the start of the buffer. A value stays on the device
-  // if only delegates of this backend use it, all with the same memory_kind. It is in one device buffer; a mutable
-  // buffer of the model is in two, which swap roles from run to run. If a kernel, another backend or the caller also
-  // uses a value, the host copies it between a buffer and host memory, which needs create, destroy, map and unmap. If
-  // buffer_flush and buffer_invalidate are not NULL, the host calls flush after writing to mapped memory, and
-  // invalidate before reading from it. `bytes` is the size at the maximum shape, with granule and tail padding. A
-  // buffer has at most one mapping at a time, and none while an execution that uses the buffer is pending. Buffers are
-  // destroyed after the instances that used them.
+  // if only delegates of this backend use it, all with the same memory_kind. Such a value has one device buffer. A
+  // mutable buffer of the model has two: a run reads the old content from one and writes the new content to the other,
+  // and the two swap roles after the run. If a kernel, another backend or the caller also uses a value, the host copies
+  // the value between a buffer and host memory; for these copies a backend must set buffer_create, buffer_destroy,
+  // buffer_map and buffer_unmap. If buffer_flush and buffer_invalidate are not NULL, the host calls flush after writing
+  // to mapped memory, and invalidate before reading from it. `bytes` is the size at the maximum shape, with granule and
+  // tail padding. A buffer has at most one mapping at a time, and none while an execution that uses the buffer is
+  // pending. Buffers are destroyed after the instances that used them.
   int32_t(EDGECORE_CALL *buffer_create)(edgecore_driver *driver, uint64_t bytes, uint64_t alignment,
                                         uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);
   void(EDGECORE_CALL *buffer_destroy)(edgecore_buffer *buffer);

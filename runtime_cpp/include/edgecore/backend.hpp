@@ -1,5 +1,5 @@
-// backend.h for C++17: a backend as four classes, whose members throw when they fail. Header-only; needs exceptions, so
-// firmware without them uses backend.h itself.
+// backend.h for C++17: a backend as four classes, whose members throw when they fail. Header-only. It needs exceptions,
+// so firmware that is compiled without exceptions uses backend.h itself.
 //
 //   struct Driver   { explicit Driver(const Host &); };
 //   struct Program  { Program(Driver &, const Host &, const Options &); };
@@ -20,16 +20,18 @@
 // - `int32_t Driver::check_compatibility(std::string_view)` returns EDGECORE_COMPATIBLE or _RECOMPILE, or throws: the
 //   blob cannot run; see check_format.
 // - `void Delegate::buffer_requirement(uint64_t, edgecore_buffer_requirement &) const noexcept`.
-// - The constructor of Instance may have a third parameter `const edgecore_instance_info &`, for its flags and its
-//   state set.
+// - The constructor of Instance may have a third parameter `const edgecore_instance_info &`, which holds the instance's
+//   flags and state set.
 // - `int32_t Instance::run(const edgecore_execute_info &, const Arguments &)` replaces `execute`: it returns
 //   EDGECORE_OK or EDGECORE_PENDING; see PendingRun. Memory(info) gives access to the memory blocks of the call.
 //
-// Set the functions for device buffers by hand; get<Program>(handle) is the object behind a handle. Exceptions do not
-// reach the host: it receives their code and message. backend.h states the rules for threads.
+// make_table sets no functions for device buffers: a backend that has device buffers assigns its functions to the
+// table. Such a function finds the C++ object behind a handle with get<Program>(handle). If a member throws, the host
+// receives the exception's code and message. backend.h states the rules for threads.
 //
 // A backend that keeps mutable buffers of the model, such as a KV cache, has a fifth class: HostState, if the buffers
-// are in host memory, or a class with the same public members except `add`. Instances take their memory from it:
+// are in host memory, or a class with the same public members except `add`. The constructor of Instance takes the
+// buffers' memory from the HostState. Example: a buffer of float32 (ScalarType 6) with shape [1, 8, 64], so 2048 bytes.
 //
 //   Instance(Delegate &delegate, const Host &, const edgecore_instance_info &info)
 //       : cache(state_set<HostState>(info).add("cache.k", 6, {1, 8, 64}, 2048, delegate.initial)) {}
@@ -55,8 +57,8 @@
 
 namespace edgecore::backend {
 
-// Exception: a service of the host failed. It carries only the code, because the service has already stored the error
-// message.
+// The exception for a failed service of the host. It carries only the code, because the service has already stored the
+// error message.
 struct Reported {
   int32_t code;
 };
@@ -72,9 +74,9 @@ class Host {
 
   void log(int32_t level, std::string_view text) const { table_->log(scope_, level, to_str(text)); }
 
-  // Calls body(begin, end, worker) for [0, n) in pieces of at least `grain` items, on the method's threads. If a call
-  // of `body` throws, parallel_for throws the first exception after all pieces are done. May be called only with the
-  // Host of an instance.
+  // Splits the items [0, n) into ranges of at least `grain` items, and calls body(begin, end, worker) for each range on
+  // the method's threads. If a call of `body` throws, parallel_for throws the first exception after all ranges are
+  // done. May be called only with the Host of an instance.
   template <typename Body>
   void parallel_for(uint64_t n, uint64_t grain, const Body &body) const {
     Loop<Body> loop{&body, {false}, {}};
@@ -177,7 +179,7 @@ class Event {
   uint64_t event_ = 0;
 };
 
-// The arguments of one prepare or execute: inputs, then outputs. make_table checks their number.
+// The arguments of one prepare or execute: inputs, then outputs. make_table checks the number of arguments.
 class Arguments {
  public:
   Arguments(const Host &host, const edgecore_value *args, uint64_t count, uint32_t stride, edgecore_error *error)
@@ -199,7 +201,7 @@ class Arguments {
     return *argument.as.tensor;
   }
 
-  // Returns tensor argument `index`. Throws if it is not a tensor in host memory.
+  // Returns tensor argument `index`. Throws if the argument is not a tensor in host memory.
   edgecore_tensor &tensor(uint64_t index) const {
     edgecore_tensor &argument = any_tensor(index);
     if (argument.buffer != nullptr || argument.dl.device_type != EDGECORE_DEVICE_CPU) {
@@ -314,8 +316,8 @@ struct InstanceHandle : Handle<Instance> {
   }
 };
 
-// Calls `body` and returns its code. Converts an exception to a code and, through host->fail, a message, because
-// exceptions must not reach the host, which may be C.
+// Calls `body` and returns the code that `body` returns. Converts an exception to a code and, through host->fail, a
+// message, because exceptions must not reach the host, which may be C.
 template <typename Body>
 int32_t guard(const edgecore_host *host, edgecore_error *error, const Body &body) noexcept {
   try {
@@ -402,7 +404,8 @@ const edgecore_host *host_of(edgecore_state_set *set) {
   return reinterpret_cast<Handle<StateSet> *>(set)->host.table();
 }
 
-// Sets a table's functions for state sets (mutable buffers of a session): they call the members of StateSet.
+// Sets a table's functions for state sets (mutable buffers of a session) to functions that call the members of
+// StateSet.
 template <typename Program, typename StateSet>
 void add_state_set(edgecore_backend &table) {
   using StateHandle = Handle<StateSet>;
@@ -439,8 +442,7 @@ void add_state_set(edgecore_backend &table) {
 }  // namespace detail
 
 // Returns a backend's table of functions, made of its four classes, and of StateSet if the backend keeps mutable
-// buffers. The table has no functions for device buffers. If the backend has such functions, set these members
-// afterwards.
+// buffers. The members for device buffers are NULL: a backend with device buffers sets them afterwards.
 template <typename Driver, typename Program, typename Delegate, typename Instance, typename StateSet = detail::NoState>
 edgecore_backend make_table(const Declaration &declaration) {
   using detail::guard;

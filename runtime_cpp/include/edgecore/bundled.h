@@ -11,9 +11,9 @@ namespace edgecore {
 // Returns true if the file has the magic number of a .bpte file. The file may still be damaged.
 bool is_bundled(Bytes file);
 
-// Returns the .pte file inside of `file`, a .bpte file; the format aligns it to 32 bytes. No copy is made, so nothing
-// (for example another process) may change the memory while the function checks it. Errors: INVALID_PROGRAM (damaged or
-// truncated), NOT_SUPPORTED (a newer version, or not a .bpte file).
+// Returns the .pte file inside of `file`, a .bpte file; the .pte starts at an offset in `file` that is a multiple of 32
+// bytes. No copy is made, so nothing (for example another process) may change the memory while the function checks it.
+// Errors: INVALID_PROGRAM (damaged or truncated), NOT_SUPPORTED (a newer version, or not a .bpte file).
 Result<Bytes> bundled_program(Bytes file, const Limits &limits, Error &error);
 
 }  // namespace edgecore

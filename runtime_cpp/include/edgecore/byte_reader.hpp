@@ -46,7 +46,7 @@ struct Failure {
   throw Failure{code, std::move(text)};
 }
 
-// Throws a Failure for a damaged blob; its message starts with "the blob is damaged: ".
+// Throws a Failure for a damaged blob, with a message that starts with "the blob is damaged: ".
 [[noreturn, gnu::format(printf, 1, 2)]] inline void damaged(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -115,7 +115,7 @@ class ByteReader {
   // Returns the number of bytes that have not been read yet.
   uint64_t left() const { return blob_.size - position_; }
 
-  // Throws if the blob has bytes that were not read: they follow its last record, so the blob is damaged.
+  // Throws if bytes of the blob were not read: bytes after the last record mean that the blob is damaged.
   void finish() const {
     if (left() != 0) damaged("%llu bytes follow its end", static_cast<unsigned long long>(left()));
   }
@@ -125,9 +125,9 @@ class ByteReader {
   uint64_t position_ = 0;
 };
 
-// Checks the compatibility string of a delegate, for Driver::check_compatibility: returns EDGECORE_COMPATIBLE if its
-// first words are `format`, such as "acme-blob 1", and throws a Failure otherwise. The message names `package`, the
-// package that reads this format.
+// Checks the compatibility string of a delegate, for Driver::check_compatibility: returns EDGECORE_COMPATIBLE if the
+// string begins with the words `format`, such as "acme-blob 1", and throws a Failure otherwise. The message names
+// `package`, the package that reads this format.
 inline int32_t check_format(std::string_view compatibility, std::string_view format, const char *package) {
   const bool has_format = compatibility.substr(0, format.size()) == format;
   if (has_format && (compatibility.size() == format.size() || compatibility[format.size()] == ' ')) {

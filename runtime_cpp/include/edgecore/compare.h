@@ -17,14 +17,14 @@ struct Tolerance {
 
 struct Difference {
   uint64_t count = 0;  // number of elements
-  uint64_t wrong = 0;
+  uint64_t wrong = 0;  // number of elements outside of the tolerance
   double max_absolute = 0;
   double max_relative = 0;  // maximum relative error, over elements whose expected value is not 0
 };
 
 // Check that a tensor or value has the expected type and shape, and elements within the tolerance. `difference`, unless
-// it is NULL, receives the measured errors even if the check passes; for a list, those up to the first tensor that
-// fails.
+// it is NULL, receives the measured errors even if the check passes. For a list of tensors, these are the errors of the
+// tensors up to the first one that fails.
 // Errors: INVALID_ARGUMENT with the measured errors and the worst element, and the errors of Tensor::check.
 Status check_close(const Tensor &got, const Tensor &expected, const Tolerance &tolerance, Error &error,
                    Difference *difference = nullptr);

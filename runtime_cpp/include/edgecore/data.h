@@ -21,14 +21,14 @@ struct NamedBytes {
 
 struct DataTables;  // defined in core/data.cpp
 
-// A verified .ptd file. Immutable; several programs may use it at the same time.
+// A verified .ptd file. Immutable: several programs may use the same DataFile at the same time.
 class DataFile {
  public:
-  // Loads and verifies the tables of a .ptd file. The flatbuffer part is copied before it is verified, so that later
-  // changes of the file cannot affect it. Data are loaded when they are needed. `loader` and `name` (the path, for
-  // error messages) must outlive the DataFile. The DataFile lives in memory of `allocator` and needs no destruction.
-  // Errors: INVALID_EXTERNAL_DATA (not a .ptd, truncated or inconsistent), NOT_SUPPORTED (a newer version),
-  // MEMORY_ALLOCATION_FAILED, and the errors of the loader.
+  // Loads and verifies the tables of a .ptd file. The flatbuffer is copied before it is verified, so that later changes
+  // of the file cannot affect the tables. The data of an entry are loaded when they are needed. `loader` and `name`
+  // (the path, for error messages) must outlive the DataFile. The DataFile lives in memory of `allocator` and needs no
+  // destruction. Errors: INVALID_EXTERNAL_DATA (not a .ptd, truncated or inconsistent), NOT_SUPPORTED (a newer
+  // version), MEMORY_ALLOCATION_FAILED, and the errors of the loader.
   static Result<const DataFile *> load(DataLoader &loader, StringView name, Allocator *allocator, const Limits &limits,
                                        Error &error);
 
@@ -36,8 +36,8 @@ class DataFile {
   size_t count() const { return keys_.size(); }  // number of entries
   StringView key(size_t index) const;            // key number `index`; keys are sorted byte by byte
 
-  // Sets `result` to the entry with this key. Its bytes stay valid as long as the loader. Errors: NOT_FOUND, without a
-  // message, and the errors of the loader.
+  // Sets `result` to the entry with this key. The entry's bytes stay valid as long as the loader. Errors: NOT_FOUND,
+  // without a message, and the errors of the loader.
   Status find(StringView key, NamedBytes &result, Error &error) const;
   bool contains(StringView key) const;
   // Returns the bytes of entry `index`, valid until the caller passes them to release(). Errors: as the loader.
@@ -49,11 +49,11 @@ class DataFile {
       : name_(name), tables_(tables), keys_(keys) {}
 
  private:
-  const uint32_t *position(StringView key) const;  // returns the key's position in `keys_`; NULL: no such key
+  const uint32_t *position(StringView key) const;  // returns the entry of `keys_` for `key`; NULL: no such key
 
   StringView name_;
   const DataTables *tables_;
-  Span<const uint32_t> keys_;  // indices of the file's named data, in the order of their keys
+  Span<const uint32_t> keys_;  // indices of the file's entries, sorted by the entries' keys
 };
 
 // Fails if two of the files contain the same key, because a look-up of that key would be ambiguous. The error names the

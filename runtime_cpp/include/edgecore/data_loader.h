@@ -18,25 +18,25 @@ enum class LoadUse : uint8_t {
 };
 
 // Supplies the bytes of one file, piece by piece. Bytes that the runtime keeps without releasing them must stay valid
-// until the loader is destroyed. The runtime asks for a segment when it is first needed, and keeps no copy. If two
-// threads ask for the same segment, one of them releases its bytes again.
+// until the loader is destroyed. The runtime loads a segment when it is first needed, and keeps no copy. If two threads
+// load the same segment at the same time, the runtime keeps the bytes of one load and releases the others.
 class DataLoader {
  public:
   // Returns the size of the file in bytes. It never changes.
   virtual uint64_t size() const = 0;
 
-  // Returns exactly `size` bytes, at least 1, from byte `offset` of the file. The address must be divisible by the
-  // largest power of two, up to 16, that divides `offset`. A file that was compiled with a greater segment_alignment
-  // (for DMA, or for whole pages) needs a loader that keeps that alignment. May be called from several threads at the
-  // same time. On failure `error` receives one sentence that names the source, or stays empty: in that case the
-  // runtime's message says which bytes are missing.
+  // Returns exactly `size` bytes (`size` is at least 1) from byte `offset` of the file. The address must be divisible
+  // by the largest power of two, up to 16, that divides `offset`: by 8 for offset 24. A file that was compiled with a
+  // greater segment_alignment (for DMA, or for whole pages) needs a loader that keeps that alignment. May be called
+  // from several threads at the same time. On failure `error` receives one sentence that names the source, or stays
+  // empty: in that case the runtime's message says which bytes are missing.
   virtual Result<Bytes> load(uint64_t offset, size_t size, LoadUse use, Error &error) = 0;
 
-  // Takes back bytes that load has returned, all of them at once. May be called from several threads at the same time.
+  // Takes back the whole result of one call of load. May be called from several threads at the same time.
   virtual void release(Bytes bytes) = 0;
 
   // Returns the number of readable bytes after the end of every result of load; their content does not matter. Some
-  // backends read past the end of a tensor; if the tail is too short for them, the runtime copies the tensor.
+  // backends read past the end of a tensor; if the tail is too short for a backend, the runtime copies the tensor.
   virtual size_t tail() const { return 0; }
 
  protected:

@@ -21,15 +21,15 @@ enum class LoadMode : uint8_t {
   kMmap,                      // map the file; the system reads pages when they are used, and may drop them
   kMmapUseMlock,              // map the file, and lock the pages of each piece in memory until the piece is released
   kMmapUseMlockIgnoreErrors,  // like kMmapUseMlock, but use a piece unlocked if its pages cannot be locked
-  kMmapUseMadvise,            // map the file, and ask the system to read it ahead, front to back
+  kMmapUseMadvise,            // map the file, and ask the system to read ahead, front to back
 };
 
 // Returns the mode called "file", "mmap", "mmap_use_mlock", "mmap_use_mlock_ignore_errors" or "mmap_use_madvise".
 // Errors: INVALID_ARGUMENT with all names.
 Result<LoadMode> load_mode_of(StringView name, Error &error);
 
-// A loader of an operating system's file or memory, which can be destroyed through this class. kTail bytes after each
-// piece are readable too, because some delegates read past the end of a tensor.
+// A DataLoader for a file of the operating system or for memory. Unlike DataLoader, it has a public destructor. kTail
+// bytes after each loaded piece are readable too, because some delegates read past the end of a tensor.
 class SystemDataLoader : public DataLoader {
  public:
   static constexpr size_t kTail = 128;
@@ -37,8 +37,8 @@ class SystemDataLoader : public DataLoader {
   virtual ~SystemDataLoader() = default;
   size_t tail() const override { return kTail; }
 
-  // Lets the operating system free the physical memory of loaded pieces that it can read from the file again. The bytes
-  // stay valid.
+  // Lets the operating system free the physical memory of loaded pieces of the file. The bytes stay valid: the system
+  // reads their pages from the file again when they are used.
   virtual void drop_pages() {}
 };
 
@@ -88,7 +88,7 @@ class FileDataLoader final : public SystemDataLoader {
   std::string name_;
   uint64_t size_ = 0;
   bool has_links_ = false;    // the opened file had a link count above 0, so a count of 0 means that it was deleted
-  int64_t modified_[2] = {};  // seconds and nanoseconds
+  int64_t modified_[2] = {};  // time of the last modification: seconds and nanoseconds
   std::mutex mutex_;          // guards the members below
   std::map<Range, Piece> pieces_;
   std::map<const uint8_t *, Range> range_of_;
@@ -124,8 +124,8 @@ class MmapDataLoader final : public SystemDataLoader {
   size_t mapped_ = 0;  // bytes of the mapping: size_ and the tail (kTail), rounded up to whole pages
   size_t size_ = 0;
   std::mutex mutex_;
-  // The number of loads of each piece (address, size) that were not released yet. The pages of a piece are locked as
-  // long as its number is not 0. Pieces overlap at most in their first and last pages, which stay locked.
+  // Maps each loaded piece (address, size) to its number of loads without a release. When the number falls to 0, the
+  // pages within the piece are unlocked. The first and last page may also belong to a neighbor, so they stay locked.
   std::map<std::pair<const uint8_t *, size_t>, size_t> users_;
 };
 

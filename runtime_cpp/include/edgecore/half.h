@@ -33,7 +33,8 @@ struct Half {
       half = 0x7c00;  // 65536 and more: infinity
     } else if (magnitude < 0x38800000) {
       // A subnormal float16 is a multiple of 2^-24. Adding 0.5 rounds to a multiple of 2^-24, because float32 numbers
-      // from 0.5 to 1 are 2^-24 apart.
+      // from 0.5 to 1 are 2^-24 apart. Subtracting the bits of 0.5 leaves the multiple as an integer, which is the
+      // mantissa of the float16.
       half = float_bits(float_of_bits(magnitude) + 0.5F) - 0x3f000000;
     } else {
       half = ((magnitude + 0xfff + (magnitude >> 13 & 1)) >> 13) - (112U << 10);

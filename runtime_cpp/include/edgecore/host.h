@@ -23,13 +23,13 @@ struct edgecore_scope {
 namespace edgecore {
 
 // Returns the services for plugins that need no operating system. log, allocate and deallocate call the platform
-// (edgecore/platform.h); allocate and deallocate are NULL if it has no heap. parallel_for computes the loop on the
-// calling thread, so worker_count is 1; progress does nothing. A host layer copies the table, and replaces the members
-// that its system can implement better.
+// (edgecore/platform.h); allocate and deallocate are NULL if the platform has no heap. parallel_for computes the loop
+// on the calling thread, so worker_count is 1; progress does nothing. A host layer copies the table, and replaces the
+// members that its system can implement better.
 edgecore_host core_services();
 
-// A backend that is open for one program. The host layer creates the driver and then the program handle. It keeps both
-// while methods use them, and destroys them in reverse order.
+// A backend that is open for one program. The host layer creates the driver and then the program handle. The host layer
+// keeps both while methods use the backend, and then destroys them in reverse order.
 struct LoadedBackend {
   const edgecore_backend *table = nullptr;
   edgecore_driver *driver = nullptr;
@@ -54,8 +54,8 @@ struct PluginVersions {
   AbiVersion min_host;
 };
 
-// The interface versions of a host. It supports plugins that were built for version `oldest` or later. The structs that
-// it fills in have the members of version `newest`.
+// The interface versions of a host. The host supports plugins that were built for version `oldest` or later. The
+// structs that the host fills in have the members of version `newest`.
 struct HostVersions {
   AbiVersion oldest;
   AbiVersion newest;
@@ -66,9 +66,10 @@ constexpr HostVersions kHostVersions = {kAbiVersion, kAbiVersion};
 
 enum class Fit : uint8_t { kFits, kUpdateHost, kUpdatePlugin };
 
-// Decides whether plugin and host work together, and if not, which of them is too old. Versions with major number 0
-// must be the same for both. From 1.0 on, a plugin for a newer minor version runs if the host's version is at least
-// plugin.min_host. A plugin of a newer major version never runs.
+// Returns kFits if plugin and host work together; kUpdateHost or kUpdatePlugin names the side that is too old. If the
+// major number of either is 0, both versions must be the same. From 1.0 on, the plugin's version must be at least
+// host.oldest, and a plugin of a newer minor version runs if the host's version is at least plugin.min_host. A plugin
+// of a newer major version never runs.
 Fit negotiate(const PluginVersions &plugin, const HostVersions &host);
 
 // Fails unless negotiate() returns kFits. The message names both versions, `where` (the path of the library), and the
@@ -105,7 +106,7 @@ class EventTracer {
 };
 
 // Receives the values that a run computes. All calls come from the thread that executes the method. A value is valid
-// only during the call; it has no data if it is in device memory.
+// only during the call; a value in device memory has no data address.
 class ValueListener {
  public:
   // Called for an operation inside of a delegate. `delegate` is the index of the delegate in the method, `debug_id` the

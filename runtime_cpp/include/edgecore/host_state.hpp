@@ -23,10 +23,10 @@ class HostState {
   template <typename Program>
   HostState(Program &, const Host &) {}
 
-  // Returns the memory of a buffer, aligned to 64 bytes and followed by 128 readable bytes; it lives as long as this
-  // HostState. The first call with a name adds the buffer and fills it with `initial`, bytes in row-major order; an
-  // empty `initial` stands for zeros. `initial` is not copied: it must stay valid as long as instances use the buffer.
-  // Throws if a buffer of this name was added with another dtype or shape.
+  // Returns the memory of a buffer, aligned to 64 bytes and followed by 128 readable bytes. The memory lives as long as
+  // this HostState. The first call with a name adds the buffer and fills it with `initial`, bytes in row-major order;
+  // an empty `initial` stands for zeros. `initial` is not copied: it must stay valid as long as instances use the
+  // buffer. Throws if a buffer of this name was added with another dtype or shape.
   void *add(std::string_view name, int32_t scalar_type, const std::vector<int64_t> &shape, uint64_t bytes,
             edgecore_bytes initial) {
     for (const Buffer &buffer : buffers_) {

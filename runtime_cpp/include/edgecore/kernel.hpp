@@ -143,7 +143,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
     int32_t code() const { return code_; }
 
     // Sets the shape of an output. Must be called for each output before writing, even if the shape is right already.
-    // If it returns false, the call has failed.
+    // If resize returns false, the call has failed.
     bool resize(Tensor out, const std::vector<int64_t> &shape) {
       const auto rank = static_cast<int32_t>(shape.size());
       const int32_t code = call_->host->resize(call_->scope, out.c(), shape.data(), rank, call_->error);
@@ -161,8 +161,8 @@ namespace kernel __attribute__((visibility("hidden"))) {
       return memory;
     }
 
-    // Calls body(begin, end) for [0, n) in pieces of at least `grain` items, on the threads of the method. The body
-    // must not throw.
+    // Splits the items [0, n) into ranges of at least `grain` items, and calls body(begin, end) for each range on the
+    // threads of the method. The body must not throw.
     template <typename Body>
     void parallel_for(int64_t n, int64_t grain, const Body &body) {
       const auto run = [](void *arg, uint64_t begin, uint64_t end, uint32_t) {
@@ -193,7 +193,8 @@ namespace kernel __attribute__((visibility("hidden"))) {
     kBoolList,
   };
 
-  // Describes a C++ type T of parameters: its kind, `is` (a value has this kind) and `read` (returns the value as a T).
+  // Describes the parameter type T: `kKind`, `kName` for messages, `is(value)`, true if a kernel can take the value as
+  // a T, and `read(value)`, which returns the value as a T.
   template <typename T>
   struct Parameter;
 
@@ -296,12 +297,13 @@ namespace kernel __attribute__((visibility("hidden"))) {
     return i == size && word[i] == '\0';
   }
 
-  // Returns the kind of a schema's type, such as "Tensor(a!)" or "int[2]?".
+  // Returns the kind of a type in a schema: {kTensor, not optional} for "Tensor(a!)", {kIntList, optional} for
+  // "int[2]?".
   constexpr ParameterKind kind_of_type(const char *type, size_t size) {
     char plain[32] = {};
     size_t length = 0;
     ParameterKind result;
-    bool hidden = false;  // true inside the "(a!)" or "[2]" of a type, which is not part of its name
+    bool hidden = false;  // true inside "(a!)" or "[2]": these characters do not count
     for (size_t i = 0; i < size; ++i) {
       if (type[i] == ')' || type[i] == ']') hidden = false;
       const bool skip = hidden || type[i] == '(' || type[i] == ')';
@@ -341,13 +343,13 @@ namespace kernel __attribute__((visibility("hidden"))) {
     return result;
   }
 
-  // Returns the position of a schema's "(", or the end of the string if it is only a name.
+  // Returns a pointer to the first "(" of a schema, or to the final NUL if the text is only an operator's name.
   constexpr const char *parameters_of(const char *schema) {
     while (*schema != '\0' && *schema != '(') ++schema;
     return schema;
   }
 
-  // Reads the parameter types of a schema.
+  // Returns the kinds of the parameters of a schema, without the separator "*".
   constexpr Signature signature_of(const char *schema) {
     Signature result;
     const char *at = parameters_of(schema) + 1;
@@ -355,7 +357,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
       while (*at == ' ') ++at;
       const char *begin = at;
       int depth = 0;
-      size_t type = 0;  // length of the type
+      size_t type = 0;  // number of characters of the parameter's type
       bool in_type = true;
       char quote = '\0';
       for (; *at != '\0'; ++at) {
@@ -536,8 +538,8 @@ namespace kernel __attribute__((visibility("hidden"))) {
 
 // Define the function that returns the table of all registered kernels. Use EDGECORE_KERNELS in exactly one source of a
 // shared library. A program that links its kernels statically uses EDGECORE_KERNEL_TABLE(name, ...) and passes name()
-// to Module::add_kernels. Put EDGECORE_KERNEL_TABLE into the kernels' source: otherwise the linker may drop their
-// object file.
+// to Module::add_kernels. Put EDGECORE_KERNEL_TABLE into the source file of the kernels, so that the call of name()
+// makes the linker keep their object file.
 #define EDGECORE_KERNEL_TABLE(name, package, version) \
   extern "C" const edgecore_kernel_library *name(void) { return ::edgecore::kernel::library(package, version); }
 #define EDGECORE_KERNELS(package, version)                                             \

@@ -16,10 +16,10 @@ namespace edgecore {
 
 // Calls the kernel of an operator, "namespace::name.overload", with the arguments of its schema, the outputs last. The
 // kernel writes to the memory of the tensors in `args`. A tensor that the kernel resizes has its new shape in `args`
-// afterwards; its memory must be large enough for that shape. If the result is not a tensor, pass None as one more
-// argument, which call_kernel replaces by the result. Loops run on the calling thread. Errors: NOT_FOUND (the library
-// has no such kernel), INVALID_ARGUMENT (an argument is Tensor(), which is allowed only as a missing entry of a list),
-// and the errors of the kernel.
+// afterwards. The tensor's memory must be large enough for that shape. If the result is not a tensor, pass None as one
+// more argument, which call_kernel replaces by the result. Loops run on the calling thread. Errors: NOT_FOUND (the
+// library has no such kernel), INVALID_ARGUMENT (an argument is Tensor(), which is allowed only as a missing entry of a
+// list), and the errors of the kernel.
 Status call_kernel(const edgecore_kernel_library &library, StringView op, std::vector<Value> &args, Error &error);
 
 }  // namespace edgecore

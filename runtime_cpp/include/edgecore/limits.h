@@ -16,7 +16,7 @@ struct Limits {
   uint32_t rank = 16;                  // maximum number of dims of a tensor; must be at most 255
   uint64_t tensor_bytes = uint64_t{1} << 40;
   uint64_t planned_bytes = uint64_t{1} << 36;  // maximum bytes of all arenas of one method
-  // maximum number of instructions of a run, plus list entries that they read
+  // maximum number of instructions of a run, plus list entries that these instructions read
   uint64_t instructions = uint64_t{1} << 24;
 };
 

@@ -1,7 +1,7 @@
 // The backends that are linked into an application, without shared libraries. CMake's edgecore_link_backends(TARGET app
 // BACKENDS ...) writes the array; an application that is linked without CMake defines the function itself, in C or C++:
 //
-//   EDGECORE_BACKEND(xnnpack);  // the names that the libraries give themselves; -DEDGECORE_STATIC is needed
+//   EDGECORE_BACKEND(xnnpack);  // with -DEDGECORE_STATIC: declares edgecore_backend_v0_xnnpack
 //   const edgecore_backend_fn *edgecore_linked_backends(void) {
 //     static const edgecore_backend_fn functions[] = {edgecore_backend_v0_xnnpack, 0};
 //     return functions;

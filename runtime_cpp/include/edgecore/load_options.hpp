@@ -16,8 +16,8 @@ constexpr edgecore_option_spec option(const char *name, uint32_t type, uint32_t 
   return {header<edgecore_option_spec>(), to_str(name), type, when, to_str(help)};
 }
 
-// The options that the application set for a backend when it loaded a file; the host has checked names and types. Each
-// member returns `fallback` for an option that was not set.
+// The options that the application set for a backend when it loaded a file. The host has checked their names and types.
+// Each member returns `fallback` for an option that was not set.
 class Options {
  public:
   explicit Options(const edgecore_options &options) : options_(options) {}

@@ -5,13 +5,13 @@
 #include "edgecore/platform.h"
 #include "edgecore/status.h"
 
-// The log level of this build: messages below it, with their text and code, are not compiled. The CMake variable
-// EDGECORE_LOG_LEVEL sets it for the runtime and its applications.
+// The log level of this build. The compiler leaves out messages below this level, including their text and code. The
+// CMake variable EDGECORE_LOG_LEVEL sets this level for the runtime and its applications.
 #ifndef EDGECORE_LOG_LEVEL
 #define EDGECORE_LOG_LEVEL EDGECORE_LOG_DEBUG
 #endif
 
-// Logs a message that consists of the pieces in order, as fail() does:
+// Logs a message that consists of the texts and numbers in order, as in fail():
 //   EDGECORE_LOG(EDGECORE_LOG_INFO, "Method '", name, "' has ", count, " delegates.");
 #define EDGECORE_LOG(level, ...)                                             \
   do {                                                                       \

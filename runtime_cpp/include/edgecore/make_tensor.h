@@ -26,15 +26,15 @@ class TensorBuilder {
   // are set, they must agree.
   TensorBuilder &strides(std::vector<int64_t> strides);
   TensorBuilder &dim_order(std::vector<uint8_t> order);
-  // Sets the function that frees the memory, at most once and before make(). It is called once, when the builder, its
-  // copies and the last tensor that uses the memory are destroyed, even if make() failed. Without it the memory must
-  // outlive all these tensors.
+  // Sets the function that frees the memory, at most once and before make(). The function is called once, when the
+  // builder, its copies and the last tensor that uses the memory are destroyed, even if make() failed. Without a
+  // deleter the memory must outlive all these tensors.
   TensorBuilder &deleter(std::function<void(void *)> deleter);
   TensorBuilder &fixed_shape();  // resize() refuses the tensor
-  TensorBuilder &read_only();    // a method refuses the tensor as an input if its program would write to that input
+  TensorBuilder &read_only();    // a method that writes to an input refuses the tensor as that input
 
-  // Sets the number of readable bytes from the start of the memory on, if it is larger than the size of the tensor. A
-  // backend that reads past the end of a tensor then needs no copy of the tensor.
+  // Declares that `bytes` bytes from the start of the memory are readable, more than the tensor has. A backend that
+  // reads past the end of a tensor then needs no copy of the tensor.
   TensorBuilder &readable_bytes(size_t bytes);
 
   // Makes the tensor. Fails, see Tensor::check, if the settings contradict each other.
@@ -136,7 +136,7 @@ Tensor scalar_tensor(T value, int32_t scalar_type) {
   return converted(scalar_tensor(value), scalar_type);
 }
 
-// Make tensors whose elements have no defined value. `_like` takes over shape, type and dim order of a tensor.
+// Make tensors whose elements have no defined value. empty_like takes over shape, type and dim order of `tensor`.
 Tensor empty(std::vector<int64_t> shape, int32_t scalar_type = ScalarType::kFloat32);
 Tensor empty_like(const Tensor &tensor);
 Tensor empty_strided(std::vector<int64_t> shape, std::vector<int64_t> strides,

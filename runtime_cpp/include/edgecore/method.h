@@ -8,14 +8,14 @@
 
 namespace edgecore {
 
-// Requirements for the memory of planned tensors: it starts at a multiple of kArenaAlignment, and kArenaTail bytes
-// after its end are readable, because some backends read past the end of a tensor.
+// Requirements for the memory of planned tensors: the memory starts at a multiple of kArenaAlignment, and kArenaTail
+// bytes after its end are readable, because some backends read past the end of a tensor.
 constexpr size_t kArenaAlignment = 64;
 constexpr size_t kArenaTail = 128;
 
 // Support for delegates that require arguments in device memory (buffer requirements with a memory_kind). A value that
-// only delegates of one backend use stays in device memory. A mutable buffer stays there also between runs, and is
-// shared there by the methods of a session. Other values are copied when they cross between host and device; each copy
+// only delegates of one backend use stays in device memory. A mutable buffer stays in device memory between runs too,
+// where the methods of a session share it. Other values are copied when they cross between host and device; each copy
 // is an event of the trace. Only applications that call device_memory() are linked with this code.
 class DeviceMemory;
 const DeviceMemory *device_memory();
@@ -51,10 +51,10 @@ struct TensorArgument {
   Span<const int64_t> strides;  // strides in elements; empty: dense, in the dim order that the method expects
 
   // The number of readable bytes from `data` on, or 0 if only the bytes of the tensor are readable. Some backends read
-  // past the end of a tensor. They need no copy of it if enough bytes after its end are readable (padding, or the rest
-  // of its page).
+  // past the end of a tensor. The runtime copies the tensor for them unless enough bytes after its end are readable
+  // (padding, or the rest of the memory page).
   uint64_t readable_bytes = 0;
-  bool writable = false;  // the program may write to `data`: required if it mutates this input in the caller's memory
+  bool writable = false;  // the program may write to `data`; required if the program mutates this input
 };
 
 // An object of the caller that is told when Method::resume can continue a pending run. ready() is called once for each
@@ -87,8 +87,8 @@ class Method {
 
   // Sets a tensor input. If the program plans memory for the input, the tensor is copied to that memory; such an input
   // must be set before every run, because other tensors use the same memory. Any other input is borrowed and stays set:
-  // its data must stay valid until execute has returned. If the program mutates a borrowed input, it writes to the
-  // caller's data; set_input fails for such an input unless the argument is `writable`.
+  // its data must stay valid until execute has returned. If the program mutates a borrowed input, the program writes to
+  // the caller's data; set_input fails for such an input unless the argument is `writable`.
   // Errors: INVALID_ARGUMENT with the expected and the actual dtype, rank, shape or layout.
   Status set_input(size_t index, const TensorArgument &tensor, Error &error);
   // Sets an int, bool (0 or 1) or double input. If the export specialized the program to one value of this input, any
@@ -97,17 +97,17 @@ class Method {
   Status set_input(size_t index, double value, Error &error);
   // Checks that the input was None at export. Calling this function for such an input is optional.
   Status set_input_none(size_t index, Error &error);
-  // Returns true if set_input copies the tensor, false if it borrows it.
+  // Returns true if set_input copies the tensor, false if the method uses the tensor in the caller's memory.
   bool input_is_copied(size_t index) const;
-  // Returns the memory that the program plans for a tensor input; NULL if it plans none, and while a run is pending. If
-  // the caller writes the input to this memory and passes this address to set_input, nothing is copied, and no second
-  // buffer is needed.
+  // Returns the memory that the program plans for a tensor input, or NULL if the program plans none or a run is
+  // pending. A caller that writes the input to this memory and passes this address to set_input saves the copy and a
+  // second buffer.
   void *planned_input(size_t index);
 
   // Sets the memory of an output for which the program plans no memory (ValueInfo.tensor.planned is false). `bytes`
   // must be at least TensorInfo.bytes of the output; the address must be a multiple of 16 (a multiple of 64 saves
-  // copies). Must be called before the first execute; the memory stays set for later runs. It must not overlap an
-  // input.
+  // copies). Must be called before the first execute; the memory stays set for later runs. The memory must not overlap
+  // an input.
   Status set_output(size_t index, void *data, uint64_t bytes, Error &error);
   bool output_needs_memory(size_t index) const;
 
@@ -126,7 +126,7 @@ class Method {
   bool pending() const;
 
   // Sets an option that may change after loading (EDGECORE_OPTION_AT_RUN) on all instances of the backend. The caller
-  // has checked its name and type.
+  // must have checked the option's name and type.
   // Errors: NOT_FOUND (no delegate of that backend), NOT_SUPPORTED, INVALID_STATE (pending), or the backend's error.
   Status set_option(StringView backend_id, const edgecore_option &option, Error &error);
 
@@ -140,8 +140,8 @@ class Method {
   // Returns true if the method shares state with another method, including a method that is loaded later. Two such
   // methods must not run at the same time.
   bool shares_state() const;
-  // Replaces MethodConfig::tracer; NULL removes it. Delegates report operations inside of them only if the method had a
-  // tracer when it was loaded. Must not be called while a run is pending.
+  // Replaces MethodConfig::tracer; NULL removes it. Delegates report the operations inside of them only if the method
+  // had a tracer when the method was loaded. Must not be called while a run is pending.
   void set_tracer(EventTracer *tracer);
   // Calls visitor.visit for each mutable buffer, shared ones included, in the order of the file. Must not be called
   // while a run is pending.

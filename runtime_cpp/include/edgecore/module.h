@@ -41,13 +41,14 @@ struct MethodOptions {
   bool trace = false;   // true: record times for write_trace, from loading on
   bool values = false;  // record the values of operations inside of delegates for take_values; costs time and memory
   TraceLevel trace_level = TraceLevel::kOperators;
-  // Memory for the events of runs, in equal parts for the methods; at most kMaxTraceLimit. When it is full, the
-  // oldest events are dropped. An event has 32 bytes. Each method keeps at least 1,024 events, whatever the limit.
+  // Bytes of memory for the events of runs, divided equally among the methods; at most kMaxTraceLimit. When a method's
+  // part is full, its oldest events are dropped. An event has 32 bytes. Each method keeps at least 1,024 events,
+  // whatever the limit.
   uint64_t trace_limit = kTraceLimit;
   DebugLevel debug = DebugLevel::kNone;  // needs `trace`
 
-  // Memory for the values that `debug` selects, in equal parts for the methods. Runs whose values are the same are
-  // stored once. Values that do not fit are left out, and the ETDump says how many.
+  // Bytes of memory for the values that `debug` selects, divided equally among the methods. Runs whose values are the
+  // same are stored once. Values that do not fit are left out, and the ETDump says how many.
   uint64_t debug_limit = kDebugLimit;
   // Memory and a tracer of the application, which must outlive the module. If NULL, the methods use the heap, and only
   // the tracer that `trace` makes. `allocator` holds the methods and their planned tensors. Methods with the same
@@ -81,7 +82,7 @@ Limits default_limits();
 
 // Returns the folders in the environment variable EDGECORE_BACKEND_PATH (separated by colons), for
 // Module::find_backend. Returns none in a process that runs with the rights of another user (setuid and the like),
-// because the user who set the environment could then load any code.
+// because the user who set the environment could otherwise run any code with those rights.
 std::vector<std::string> backend_path();
 
 // A program, its backends, its methods and their state: one session of a loaded file. Call the members in the order of
@@ -152,10 +153,10 @@ class Module {
 
   // Makes kernels available to methods that are loaded later: from a table linked into the application, or from the
   // library at an absolute path (edgecore/kernel.h). Loading a method fails if two tables with KernelUse::kAdd have a
-  // kernel for one of its operators. The kernels of a table with KernelUse::kReplace are tried before all earlier ones,
-  // even the runtime's own. Such a kernel runs if it supports the dtypes of all tensors of the call
-  // (edgecore_kernel.dtypes). It may return NOT_SUPPORTED before it changes anything; then the next kernel runs.
-  // Errors: as check_kernel_library; NOT_FOUND and ACCESS_FAILED for the library.
+  // kernel for the same operator of the method. The kernels of a table with KernelUse::kReplace are tried before all
+  // earlier ones, even the runtime's own. Such a kernel runs if it supports the dtypes of all tensors of the call
+  // (edgecore_kernel.dtypes). If the kernel returns NOT_SUPPORTED, which it may do before it changes anything, the next
+  // kernel runs. Errors: as check_kernel_library; NOT_FOUND and ACCESS_FAILED for the library.
   Status add_kernels(const edgecore_kernel_library *library, Error &error) {
     return add_kernels(library, KernelUse::kAdd, error);
   }
@@ -182,16 +183,16 @@ class Module {
 
   // Runs a method with values of any kind. Loads the method first, with the default options, if it is not loaded. Each
   // value of `inputs` is used in this run only; for an input that is None or missing at the end of the list, the value
-  // from set_input is used. `outputs` receives a copy of each output, or the tensor of set_output, which shares its
-  // memory.
+  // from set_input is used. `outputs` receives a copy of each output. For an output with a tensor from set_output, it
+  // receives that tensor, whose memory holds the result.
   // Errors: INVALID_STATE and NOT_FOUND as for method_meta, INVALID_ARGUMENT (an input without a value, too many
   // inputs, and the errors of Method::set_input), and the errors of load_method and Method::execute.
   Status execute(StringView method, const std::vector<Value> &inputs, std::vector<Value> &outputs, Error &error);
   Status forward(const std::vector<Value> &inputs, std::vector<Value> &outputs, Error &error) {
     return execute("forward", inputs, outputs, error);
   }
-  // Set inputs for all later calls of execute; None removes a value that was set. Tensors share their memory with the
-  // caller's. Errors: INVALID_ARGUMENT (no such input), and the errors of load_method.
+  // Set inputs for all later calls of execute; None removes a value that was set. A tensor that is set shares its
+  // memory with the caller's tensor. Errors: INVALID_ARGUMENT (no such input), and the errors of load_method.
   Status set_input(StringView method, size_t index, Value value, Error &error);
   Status set_inputs(StringView method, std::vector<Value> values, Error &error);
   // Sets the tensor that receives an output in all later calls of execute; Tensor() removes it. The tensor must not
@@ -207,9 +208,9 @@ class Module {
   Status run(StringView method, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error);
 
   // Start and stop recording the times of runs. New events are added to the earlier ones; clear_trace deletes all
-  // events. After stop_trace only backends that were loaded with a trace go on measuring. If the methods were loaded
-  // without MethodOptions::trace, or with the level kCalls, delegates do not report the operations inside of them.
-  // Start and stop also apply to methods that are loaded later. No method may be running.
+  // events. Delegates that were loaded with a trace go on measuring after stop_trace, but nothing records their events.
+  // If the methods were loaded without MethodOptions::trace, or with the level kCalls, delegates do not report the
+  // operations inside of them. Start and stop also apply to methods that are loaded later. No method may be running.
   void start_trace(TraceLevel level);
   void stop_trace();
   void clear_trace();
@@ -241,8 +242,8 @@ class Module {
 
   // Save and restore all mutable state of this session as bytes. Another program can import the bytes if its buffers
   // have the same names, dtypes and shapes, even if other backends, or none, keep them. No method may be running. An
-  // import that fails with INVALID_ARGUMENT changes nothing. If a backend fails, methods that use its state fail until
-  // reset or import_state succeeds.
+  // import that fails with INVALID_ARGUMENT changes nothing. If a backend fails, methods that use state of backends
+  // fail until reset or import_state succeeds.
   // Errors: INVALID_STATE (a run has failed in a backend that keeps state), INVALID_ARGUMENT (import: damaged, or of
   // another program), and errors of a backend.
   Status export_state(std::vector<uint8_t> &state, Error &error) const;

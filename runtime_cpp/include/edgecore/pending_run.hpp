@@ -13,8 +13,9 @@
 
 namespace edgecore::backend {
 
-// The pending run of an Instance (EDGECORE_PENDING in backend.h). The destructor waits for the end of the run. Make it
-// the last member of the Instance: members are destroyed in reverse order, and the run may still use the others.
+// The pending run of an Instance (EDGECORE_PENDING in backend.h). The destructor waits for the end of the run. Make the
+// PendingRun the last member of the Instance: members are destroyed in reverse order, and the run may still use the
+// other members.
 class PendingRun {
  public:
   // A function that the work must call once when it ends, from any thread. Its argument is null, or the exception that
@@ -28,9 +29,9 @@ class PendingRun {
   PendingRun(const PendingRun &) = delete;
   PendingRun &operator=(const PendingRun &) = delete;
 
-  // Calls start(done), which starts the work and may return before its end. When the work calls done, `finish` makes
-  // the results ready; then the host receives EDGECORE_OK, or the code and message of the first exception. Returns
-  // EDGECORE_PENDING. If `start` throws, it must not call `done`; the exception propagates to the caller.
+  // Calls start(done), which starts the work and may return before the work ends. When the work calls done, `finish`
+  // makes the results ready; then the host receives EDGECORE_OK, or the code and message of the first exception.
+  // Returns EDGECORE_PENDING. If `start` throws, the work must not call `done`; the exception propagates to the caller.
   template <typename Start>
   int32_t begin(const edgecore_execute_info &info, const Start &start, std::function<void()> finish) {
     const auto ended = std::make_shared<std::promise<void>>();

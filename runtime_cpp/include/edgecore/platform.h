@@ -34,15 +34,15 @@ typedef struct edgecore_platform {
   // they log.
   void(EDGECORE_CALL *emit_log_message)(uint64_t timestamp, int32_t level, edgecore_str text);
   // The heap: set both members or none. allocate returns NULL if there is no memory; `alignment` is a power of two.
-  // free accepts NULL. The core itself never calls them: it offers them to backends and kernels.
+  // free accepts NULL. The core itself never uses the heap: it only offers the two functions to backends and kernels.
   void *(EDGECORE_CALL *allocate)(uint64_t size, uint64_t alignment);
   void(EDGECORE_CALL *free)(void *data);
 } edgecore_platform;
 
 // Copies the table `platform` and uses its functions instead of earlier ones; NULL restores the defaults.
-// Call it before other threads use the runtime; the heap must be registered before its first use. Returns EDGECORE_OK,
-// EDGECORE_INVALID_ARGUMENT (another major version, a struct smaller than a header, or one member of the heap without
-// the other) or EDGECORE_INVALID_STATE (another heap, after the current one was used).
+// Call this function before other threads use the runtime; a heap must be registered before the first use of the heap.
+// Returns EDGECORE_OK, EDGECORE_INVALID_ARGUMENT (another major version, a struct smaller than a header, or one member
+// of the heap without the other) or EDGECORE_INVALID_STATE (another heap, after the current one was used).
 int32_t edgecore_register_platform(const edgecore_platform *platform);
 
 // Set and return the level below which messages are dropped at run time: EDGECORE_LOG_WARNING until it is set. On a

@@ -45,8 +45,8 @@ struct ValueInfo {
   TensorInfo tensor;  // set if `tag` is EDGECORE_TAG_TENSOR
 };
 
-// One dim of an input or output tensor. The size is symbolic if `symbol` is not negative. It is then multiple * n +
-// offset, where n is the same integer for all dims of the method with this `symbol`.
+// One dim of an input or output tensor. The size is symbolic if `symbol` is not negative. A symbolic size is multiple *
+// n + offset, where n is the same integer for all dims of the method with this `symbol`.
 struct DimInfo {
   StringView name;  // name of the size, such as "batch" or "8*s"; empty if it is fixed, or the file has none
   int64_t min = 0;
@@ -84,8 +84,8 @@ struct DelegateInfo {
   uint64_t need_count = 0;  // see MethodInfo::declared_need
 };
 
-// The declaration of one method in the file. It refers to the Program, which must outlive it. Indices must be below the
-// corresponding counts.
+// The declaration of one method in the file. It refers to the Program, which must outlive the MethodInfo. Indices must
+// be below the corresponding counts.
 class MethodInfo {
  public:
   StringView name() const;
@@ -103,8 +103,8 @@ class MethodInfo {
   // no symbol, and its min is 0.
   DimInfo input_dim(size_t index, size_t dim) const;
   DimInfo output_dim(size_t index, size_t dim) const;
-  // Returns the index of the input called `name`. If there is none, fails with NOT_FOUND and lists the names of all
-  // inputs.
+  // Returns the index of the input called `name`. If there is no such input, fails with NOT_FOUND and lists the names
+  // of all inputs.
   Result<size_t> find_input(StringView name, Error &error) const;
   size_t arena_count() const;  // the file numbers arenas from 1; here the indices begin at 0
   uint64_t arena_bytes(size_t index) const;
@@ -134,22 +134,24 @@ class Program {
 
   size_t method_count() const;
   MethodInfo method(size_t index) const { return MethodInfo(this, index); }
-  // Returns the index of the method called `name`. If there is none, fails with NOT_FOUND and lists the names of all
-  // methods.
+  // Returns the index of the method called `name`. If there is no such method, fails with NOT_FOUND and lists the names
+  // of all methods.
   Result<size_t> find_method(StringView name, Error &error) const;
 
-  // Returns the bytes stored under `key` in the file, or else in one of the .ptd files. They stay valid as long as the
-  // loader; the first call loads them. Thread-safe. Errors: NOT_FOUND with the key, and the errors of the loader.
+  // Returns the bytes stored under `key` in the file, or else in one of the .ptd files. The first call loads the bytes,
+  // which stay valid as long as the loader of that file. Thread-safe. Errors: NOT_FOUND with the key, and the errors of
+  // the loader.
   Result<Bytes> named_data(StringView key, Error &error) const;
-  // Sets `data` to the tensor that a .ptd file stores under `key`; it stays valid as long as the bytes of named_data.
-  // Errors: NOT_FOUND with the key and the files, and the errors of the loader.
+  // Sets `data` to the tensor that a .ptd file stores under `key`; `data` stays valid as long as the loader of that
+  // file. Errors: NOT_FOUND with the key and the files, and the errors of the loader.
   Status external_data(StringView key, NamedBytes &data, Error &error) const;
   size_t named_data_count() const;
   StringView named_data_key(size_t index) const;
 
   bool has_meta() const;  // true if edgecore wrote the file
 
-  // Return true if, by the file's metadata, its methods share the mutable buffer of this name, or any buffer.
+  // Return true if the file's metadata says that the file's methods share the mutable buffer of this name, or any
+  // buffer.
   bool shares_state(StringView qualified_name) const;
   bool shares_state() const;
   // Returns the runtime that the file was compiled for: "executorch-1.5" or "edgecore"; empty without metadata.
@@ -163,8 +165,8 @@ class Program {
 
   // Checks that every tensor that the method's instructions use has memory: planned memory, data in the file, the
   // caller's memory (inputs and outputs), or the memory of another tensor, which it shares because of an instruction
-  // (et_view or a move). Without this check a run fails when it reaches the instruction. Allocates one byte of
-  // `scratch` per value. Errors: NOT_SUPPORTED with the instruction and the value; MEMORY_ALLOCATION_FAILED.
+  // (et_view or a move). Without this check, a run would fail only when it reaches such an instruction. Allocates one
+  // byte of `scratch` per value. Errors: NOT_SUPPORTED with the instruction and the value; MEMORY_ALLOCATION_FAILED.
   Status check_allocated(size_t method, Allocator &scratch, Error &error) const;
 
   const Limits &limits() const { return limits_; }

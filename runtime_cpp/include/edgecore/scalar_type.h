@@ -1,5 +1,5 @@
-// Properties of element types. An element type is identified by its number in a .pte file, which is also its number in
-// PyTorch's enum ScalarType.
+// Properties of element types. An element type is identified by a number: .pte files and PyTorch's enum ScalarType use
+// the same numbers, such as 6 for float32.
 #ifndef EDGECORE_SCALAR_TYPE_H_
 #define EDGECORE_SCALAR_TYPE_H_
 

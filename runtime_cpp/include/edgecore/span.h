@@ -1,4 +1,4 @@
-// Views of memory that the caller owns. They are used because C++17 has no std::span, and because members of
+// Views of memory that the caller owns. These classes exist because C++17 has no std::span, and because members of
 // std::string_view may throw.
 #ifndef EDGECORE_SPAN_H_
 #define EDGECORE_SPAN_H_
@@ -35,7 +35,7 @@ class Span {
 using Bytes = Span<const uint8_t>;
 using MutableBytes = Span<uint8_t>;
 
-// A view of a string that another object owns. It need not end with a NUL. Strings of a file may hold any byte.
+// A view of a string that another object owns. The string need not end with a NUL. Strings of a file may hold any byte.
 class StringView {
  public:
   constexpr StringView() = default;

@@ -20,14 +20,14 @@ enum class StateSharing : uint8_t {
 struct StateSet {
   LoadedBackend backend;
   StringView method;     // the method that alone uses the set; empty: all methods of the session use it
-  edgecore_scope scope;  // scope for calls with the set; it must not move, because the backend keeps its address
+  edgecore_scope scope;  // scope for calls with the set; must not move, because the backend keeps the scope's address
   edgecore_state_set *handle = nullptr;
   // a delegate's call that uses the set has begun and has not succeeded, or a reset or import of the set has failed
   bool interrupted = false;
   StateSet *next = nullptr;
 
-  // Fails if the set has tensors and is interrupted, because the content of its tensors is then undefined. Errors:
-  // INVALID_STATE.
+  // Fails if the set has tensors and `interrupted` is true, because the content of the tensors is then undefined.
+  // Errors: INVALID_STATE.
   Status check(Error &error) const;
 };
 
@@ -39,7 +39,7 @@ class DeviceBuffers {
   // Creates a buffer. Errors: the errors that the backend returns, and MEMORY_ALLOCATION_FAILED.
   Result<edgecore_buffer *> create(const LoadedBackend &backend, uint64_t bytes, uint64_t alignment,
                                    uint32_t memory_kind, Error &error);
-  // Destroys all buffers. Call it after the instances that used them are destroyed.
+  // Destroys all buffers. Call this function after the instances that used the buffers are destroyed.
   void destroy() {
     for (; first_ != nullptr; first_ = first_->next) first_->table->buffer_destroy(first_->buffer);
   }
@@ -54,8 +54,8 @@ class DeviceBuffers {
   Owned *first_ = nullptr;
 };
 
-// A mutable buffer of the model in device memory. It stays there from run to run; its content is copied to host memory
-// only when the host reads it.
+// A mutable buffer of the model in device memory. The buffer stays there from run to run; its content is copied to host
+// memory only when the host reads the buffer.
 struct DeviceState {
   const edgecore_backend *table = nullptr;  // backend of the device; NULL: the buffer is in host memory only
   edgecore_driver *driver = nullptr;
@@ -71,7 +71,7 @@ struct DeviceState {
   Status fetch(void *host, uint64_t size, Error &error);
   // Copies the content of `host`, in host memory, to the device buffer. Errors: as the backend.
   Status send(void *host, uint64_t size, Error &error);
-  // Records a change of the content in host memory; call it after each change.
+  // Records that the content in host memory has changed. Call this function after each change.
   void host_has_changed() {
     is_current = false;
     host_is_stale = false;
@@ -101,7 +101,8 @@ class StateStore {
     Buffer *next = nullptr;
   };
 
-  // `context` is the `context` of the scopes with which the state sets call services of the host.
+  // `context` is stored in the scopes of the state sets (edgecore_scope::context), so services of the host receive it
+  // when a state set calls them.
   explicit StateStore(Allocator *allocator, void *context = nullptr)
       : allocator_(allocator), context_(context), device_buffers_(allocator) {}
   ~StateStore();  // destroys the state sets and device buffers

@@ -1,7 +1,7 @@
 // Errors by value: functions return a code, and write a message into an object that the caller owns.
 //
 // Every function that can fail has a parameter `Error &` and returns a Status or a Result. The function that detects
-// the failure writes the message; its callers only pass the Status on.
+// the failure writes the message; the functions that called it only pass the Status on.
 #ifndef EDGECORE_STATUS_H_
 #define EDGECORE_STATUS_H_
 
@@ -11,7 +11,7 @@
 #include "edgecore/processor.h"
 #include "edgecore/span.h"
 
-// The error code and message of a failure. The C interface passes it as an opaque edgecore_error pointer.
+// The error code and message of a failure. The C interface passes this struct as an opaque edgecore_error pointer.
 struct edgecore_error {
 #if EDGECORE_MICROCONTROLLER
   static constexpr uint32_t kCapacity = 248;
@@ -71,8 +71,8 @@ class [[nodiscard]] Result {
 void append(Error &error, StringView text);
 
 // Converts the arguments of fail() and extend() to C varargs for fail_with. Integers become 64-bit integers, texts and
-// lists become addresses. A string describes them, with one letter for the type of each argument (see kind_of). fail()
-// is expanded at several hundred places, where one varargs call is less code than one call per argument: tools/sizes.py
+// lists become addresses. A string with one letter for each argument (see kind_of) tells fail_with the types. fail() is
+// inlined at several hundred places, where one varargs call is less code than one call per argument: tools/sizes.py
 // measures 64.5 instead of 73.1 kB for the runtime core.
 namespace pieces {
 
@@ -120,14 +120,14 @@ __attribute__((always_inline)) inline Status fail(Error &error, int32_t code, co
   return fail_with(error, code, Kinds::kText, pieces::pass(items)...);
 }
 
-// Appends items to the message of `error`, and returns its code.
+// Appends items to the message of `error`, and returns the code of `error`.
 template <typename... Pieces>
 __attribute__((always_inline)) inline Status extend(Error &error, const Pieces &...items) {
   using Kinds = pieces::Kinds<pieces::kind_of(decltype(pieces::pass(items)){})...>;
   return extend_with(error, Kinds::kText, pieces::pass(items)...);
 }
 
-// Evaluates an expression of type Status and, if it is not OK, returns it from the calling function.
+// Evaluates an expression of type Status. If the Status is not OK, returns it from the calling function.
 #define EDGECORE_TRY(expression)                               \
   do {                                                         \
     ::edgecore::Status edgecore_try_status = (expression);     \

@@ -1,4 +1,4 @@
-// Tensors for applications with a heap. make_tensor.h has more functions that make them.
+// Tensors for applications with a heap. make_tensor.h has more functions that make tensors.
 #ifndef EDGECORE_TENSOR_H_
 #define EDGECORE_TENSOR_H_
 
@@ -14,8 +14,8 @@
 namespace edgecore {
 
 // A tensor: shape, strides and memory, which copies and views share. A function that cannot make a tensor returns an
-// empty one, whose check() says why. Every function refuses an empty tensor with the message of check(), so a program
-// needs only one check, where it uses the tensor.
+// empty tensor, whose check() says why. Every function refuses an empty tensor with the message of check(), so a
+// program needs only one check, where it uses the tensor.
 class Tensor {
  public:
   // Makes an empty tensor: no method accepts it, and data() is NULL.
@@ -23,7 +23,7 @@ class Tensor {
   // Makes a row-major tensor of zeros. `scalar_type` is a number of ScalarType. Fails (see check()) if there is no such
   // type, if a size is negative, or if there is not enough memory.
   Tensor(int32_t scalar_type, std::vector<int64_t> shape);
-  // Copies `values`, which are in row-major order. Fails, see check(), if their number does not fit the shape.
+  // Copies `values`, which are in row-major order. Fails, see check(), if the number of values does not fit the shape.
   template <typename T>
   static Tensor of(std::vector<int64_t> shape, const std::vector<T> &values) {
     return copy_of(scalar_type_of<T>(), std::move(shape), values.data(), values.size());
@@ -50,13 +50,13 @@ class Tensor {
   size_t readable_bytes() const { return readable_; }
   bool read_only() const { return read_only_; }  // true: methods and functions refuse to write to the tensor
   bool resizable() const { return is_resizable_; }
-  // is_contiguous returns true if the elements are in row-major order without gaps. is_dense returns true if they have
-  // no gaps in some order of the dims.
+  // is_contiguous returns true if the elements are in row-major order without gaps. is_dense returns true if the
+  // elements have no gaps in some order of the dims.
   bool is_contiguous() const;
   bool is_dense() const;
 
-  // Returns the elements in the order of the memory; none if the tensor has another element type or has gaps. They live
-  // as long as the last tensor that uses the memory.
+  // Returns the elements in the order of the memory; none if the tensor has another element type or has gaps. The
+  // elements live as long as the last tensor that uses the memory.
   template <typename T>
   Span<T> values() const {
     if (scalar_type_ != scalar_type_of<T>() || !is_dense()) return {};
@@ -69,9 +69,9 @@ class Tensor {
     return scalar_type_ == scalar_type_of<T>() && offset >= 0 ? static_cast<T *>(data()) + offset : nullptr;
   }
 
-  // view, permute, slice and as_strided return a tensor that shares this tensor's memory. They fail, see check(), if
-  // the new shape does not fit. view() needs a contiguous tensor; one size may be -1, which stands for the size that
-  // fits. `offset` counts elements from data() on; strides count elements too.
+  // view, permute, slice and as_strided return a tensor that shares this tensor's memory. If the new shape does not
+  // fit, they return an empty tensor with an error (see check()). view() needs a contiguous tensor; one size may be -1,
+  // which stands for the size that fits. `offset` counts elements from data() on; strides count elements too.
   Tensor view(std::vector<int64_t> shape) const;
   Tensor permute(const std::vector<uint8_t> &dims) const;
   Tensor slice(size_t dim, int64_t begin, int64_t end) const;
@@ -83,8 +83,8 @@ class Tensor {
   // Returns a row-major copy with another element type. To convert to an integer type, a float is truncated and clamped
   // to the range of the type; NaN becomes 0. Every number except 0 becomes true.
   Tensor to(int32_t scalar_type) const;
-  // Copies the elements of a tensor of equal shape and type into this one. Their memory must not overlap, unless both
-  // have the same layout. Errors: INVALID_ARGUMENT (also if this tensor is read-only).
+  // Copies the elements of a tensor of equal shape and type into this tensor. The memory of the two tensors must not
+  // overlap, unless both have the same layout. Errors: INVALID_ARGUMENT (also if this tensor is read-only).
   Status copy_from(const Tensor &source, Error &error) const;
 
   // Changes the shape of this object, not of its copies; the memory and the order of the dims stay. Errors:

@@ -1,6 +1,6 @@
 // The kernels of kernel.hpp as operators of PyTorch, so that eager mode, torch.export and the runtime call the same
-// function. Header-only; needs the headers of libtorch. A source that includes it makes a library for
-// torch.ops.load_library; the sources of the runtime's library do not include it.
+// function. Header-only; needs the headers of libtorch. Include it only in the sources of a library for
+// torch.ops.load_library, not in the sources of the library for the runtime, which must not need libtorch.
 //
 //   EDGECORE_TORCH_LIBRARY(
 //       my_ops, "multiply_add.out(Tensor a, Tensor b, float scale, *, Tensor(a!) out) -> Tensor(a!)", multiply_add);
@@ -9,8 +9,8 @@
 //
 //   EDGECORE_TORCH_FUNCTIONAL(my_ops, "multiply_add(Tensor a, Tensor b, float scale) -> Tensor", multiply_add);
 //
-// defines the operator that models call. Its result has the type of the first tensor, and the shape that the kernel
-// sets. torch.export also needs torch.library.register_fake, in Python.
+// defines the operator that models call. The operator's result has the type of the first tensor argument, and the shape
+// that the kernel sets. torch.export also needs torch.library.register_fake, in Python.
 #ifndef EDGECORE_TORCH_KERNEL_HPP_
 #define EDGECORE_TORCH_KERNEL_HPP_
 
@@ -30,8 +30,8 @@
 namespace edgecore {
 namespace kernel __attribute__((visibility("hidden"))) {
 
-  // The state of one call: PyTorch's values converted to the C interface. The functions of edgecore_host receive it as
-  // their edgecore_scope.
+  // The state of one call: PyTorch's values converted to the C interface. The functions of edgecore_host receive the
+  // TorchCall as their edgecore_scope.
   class TorchCall {
    public:
     static TorchCall &of(edgecore_scope *scope) { return *reinterpret_cast<TorchCall *>(scope); }
@@ -117,7 +117,7 @@ namespace kernel __attribute__((visibility("hidden"))) {
                          [this](uint8_t a, uint8_t b) { return tensor.stride(a) > tensor.stride(b); });
         c.header = {sizeof(edgecore_tensor), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
         c.flags = EDGECORE_TENSOR_RESIZABLE | EDGECORE_TENSOR_GROWABLE;
-        c.scalar_type = static_cast<int32_t>(tensor.scalar_type());  // the numbers are PyTorch's
+        c.scalar_type = static_cast<int32_t>(tensor.scalar_type());  // edgecore uses PyTorch's numbers
         c.dl.data = tensor.data_ptr();
         c.dl.device_type = EDGECORE_DEVICE_CPU;
         c.dl.ndim = static_cast<int32_t>(rank);

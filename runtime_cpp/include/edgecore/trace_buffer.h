@@ -1,8 +1,8 @@
 // Traces for firmware, in memory of the caller, without a heap. A TraceBuffer is a ring of events; TraceStatistics
 // holds the totals of each event over any number of runs. Operator names are not stored. The application sends bytes()
 // to a computer, by a debugger or a serial line. On the computer, `edgecore-run FILE.pte --records FILE.ectr --trace
-// FILE.etdp` makes an ETDump and adds the names from the .pte. An application that uses neither class contains no code
-// of either.
+// FILE.etdp` makes an ETDump and adds the names from the .pte. The linker adds the code of a class only to an
+// application that uses it.
 //
 //   static uint8_t memory[32 + 1000 * sizeof(edgecore::TraceRecord)] __attribute__((aligned(8)));
 //   edgecore::TraceBuffer trace(memory, {cycles, 160000000});
@@ -14,14 +14,15 @@
 
 namespace edgecore {
 
-// The clock of a trace. Ticks may wrap at 2^32. Without a function, the platform's clock is used (edgecore/platform.h).
+// The clock of a trace. Ticks may wrap at 2^32. If `ticks` is NULL, the platform's clock is used (edgecore/platform.h).
 struct TraceClock {
   uint64_t (*ticks)() = nullptr;
   uint64_t ticks_per_second = 1000000000;
 };
 
-// The header at the start of a trace's memory, in the byte order of the processor, which must be little-endian. Records
-// follow; In a ring, record number i, counted from the start of the trace, is at index i % capacity.
+// The header at the start of a trace's memory, in the byte order of the processor, which must be little-endian. The
+// records follow the header. In the ring of a TraceBuffer, record i, counted from the start of the trace, is at index i
+// % capacity.
 struct TraceHeader {
   char magic[4];  // "ECTR"
   uint16_t version;
@@ -37,11 +38,13 @@ constexpr uint16_t kTraceNamed = 0x100;       // bit of TraceKey::kind; set if T
 constexpr uint32_t kTraceOpen = UINT32_MAX;   // TraceRecord::length of an event that has not ended, or is too long
 constexpr uint16_t kTraceLater = UINT16_MAX;  // TraceKey::instruction of an instruction with index UINT16_MAX or more
 
-// The identity of an event. For a run, `instruction` is the lower half of the hash of the method's name.
+// The identity of an event. For a run, `instruction` is the lower half of the hash of the method's name. For an
+// operation of a backend (kBackend), `id` is the backend's number of the operation or, with kTraceNamed, the hash of
+// its name. For a run in a TraceRecord, `id` is the upper 32 bits of the clock.
 struct TraceKey {
   uint16_t instruction;
   uint16_t kind;  // EventKind
-  uint32_t id;    // kBackend: the backend's number for the operation; run in a TraceRecord: upper 32 bits of the clock
+  uint32_t id;
 };
 
 struct TraceRecord {
@@ -51,8 +54,8 @@ struct TraceRecord {
 };
 static_assert(sizeof(TraceRecord) == 16);
 
-// The totals of one event. The total of a run comes before the totals of the events in it, and its count is 0 until the
-// first run has ended. A time of 2^32 ticks or more counts as 2^32 - 1.
+// The totals of one event. The total of a run comes before the totals of the events in the run. The count of a run's
+// total is 0 until the first run has ended. A time of 2^32 ticks or more counts as 2^32 - 1.
 struct TraceTotal {
   TraceKey key;
   uint32_t count;
@@ -64,7 +67,7 @@ struct TraceTotal {
 };
 static_assert(sizeof(TraceTotal) == 40);
 
-// Returns the hash of a name in a TraceKey (FNV-1a).
+// Returns the 32-bit FNV-1a hash of a name, for TraceKey::id.
 uint32_t trace_hash(StringView name);
 
 // The base class of TraceBuffer and TraceStatistics: the memory, and the start times of the current run and call.
@@ -80,7 +83,7 @@ class TraceMemory {
 
   uint64_t now() const;
   uint64_t ticks_of(uint64_t nanoseconds) const;
-  // Returns the key of an event that begins. For a run or a call, remembers its start time.
+  // Returns the key of an event that begins. If the event is a run or a call, also remembers the event's start time.
   TraceKey key_of(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id, uint64_t time);
 
   Bytes memory_;

@@ -88,9 +88,9 @@ Message &Message::operator<<(const Shape &shape) {
   return *this;
 }
 
-// Returns a float32 tensor without dims, shared by all threads. Call::tensor() and the like return it after a failure,
-// so that a kernel can read all its arguments before it checks failed(). No kernel writes to it, because resize()
-// returns false after a failure.
+// Returns a float32 tensor without dims, shared by all threads. Call::tensor() and the like return this tensor after a
+// failure, so that a kernel can read all its arguments before it checks failed(). No kernel writes to the tensor,
+// because resize() returns false after a failure.
 static Tensor dummy_tensor() {
   static int64_t storage[1];
   static edgecore_tensor tensor = {

@@ -105,26 +105,26 @@ class Call {
   // Returns argument i, a tensor of complex dtype; tensor() refuses such a tensor. Functions with Tensor parameters do
   // not support complex dtypes: pass them a real view of the tensor (RealView in ops/complex.h).
   Tensor complex_tensor(uint64_t i);
-  Tensor optional_tensor(uint64_t i);  // returns argument i; Tensor::t is NULL if it is None
+  Tensor optional_tensor(uint64_t i);  // returns argument i; Tensor::t is NULL if the argument is None
   Scalar scalar(uint64_t i);
   bool is_none(uint64_t i);
   int64_t integer(uint64_t i);
   int64_t integer_or(uint64_t i, int64_t default_value) { return is_none(i) ? default_value : integer(i); }
   double real(uint64_t i) { return scalar(i).real(); }
   bool flag(uint64_t i) { return scalar(i).integer() != 0; }
-  Ints ints(uint64_t i);  // returns argument i, a list; empty if it is None
+  Ints ints(uint64_t i);  // returns argument i, a list; empty if the argument is None
   const double *doubles(uint64_t i, int64_t *count);
   const uint8_t *bools(uint64_t i, int64_t count);  // returns argument i, a list of `count` bools
   edgecore_str string(uint64_t i);
-  // Argument i is a list of tensors. tensor_count returns its length. list_tensor and list_optional return one tensor
-  // of the list; an optional one may be None (Tensor::t is NULL).
+  // Argument i is a list of tensors. tensor_count returns the length of the list. list_tensor and list_optional return
+  // one tensor of the list; list_optional returns a tensor whose Tensor::t is NULL for an entry that is None.
   int64_t tensor_count(uint64_t i);
   Tensor list_tensor(uint64_t i, int64_t item);
   Tensor list_optional(uint64_t i, int64_t item);
-  edgecore_value *result(uint64_t i);  // returns where a kernel must write its scalar result
+  edgecore_value *result(uint64_t i);  // returns the argument to which a kernel must write its scalar result
 
-  // dim returns argument i as a dim; wrap_dim checks a dim. Both convert negative dims to the dims that they count from
-  // the end. A tensor without dims counts as 1-d.
+  // dim returns argument i as a dim; wrap_dim checks a dim. Both convert a negative dim, which counts from the end: -1
+  // becomes ndim - 1. A tensor without dims counts as 1-d.
   int dim(uint64_t i, int ndim) { return wrap_dim(integer(i), ndim); }
   int wrap_dim(int64_t dim, int ndim);
 
@@ -157,9 +157,10 @@ class Call {
     return static_cast<T *>(optional_scratch(count * static_cast<int64_t>(sizeof(T))));
   }
   int64_t worker_count() const;
-  // Calls fn for parts of the indices [0, n), each of at least `grain` indices, on the threads of the host.
+  // Splits the indices [0, n) into ranges of at least `grain` indices, and calls fn for each range on the host's
+  // threads.
   void parallel(int64_t n, int64_t grain, edgecore_loop_fn fn, void *arg) const;
-  // Calls the C++ function object body(begin, end, worker) for parts of the indices [0, n), on the threads of the host.
+  // Splits the indices in the same way, and calls the C++ function object body(begin, end, worker) for each range.
   template <class Body>
   void parallel(int64_t n, int64_t grain, const Body &body) const {
     struct Thunk {
@@ -183,7 +184,7 @@ class Call {
   int32_t status_ = EDGECORE_OK;
 };
 
-// Returns the shape to which all the tensors broadcast. Records a failure if they do not broadcast.
+// Returns the shape to which all the tensors broadcast. Records a failure if there is no such shape.
 Shape broadcast(Call &call, const Tensor *tensors, int count);
 
 }  // namespace EDGECORE_VARIANT

@@ -37,9 +37,10 @@ inline Float16 to_float16(float f) {
 #else
 inline float to_float(Float16 h) {
   // Shift exponent and mantissa of the fp16 to their places in an fp32. This gives the value times 2^(15 - 127),
-  // because the exponent biases are 15 (fp16) and 127 (fp32). A multiplication by 2^112 (0x77800000) corrects it
-  // exactly, and normalizes subnormals unless the processor flushes them to zero. Infinity and NaN need the maximum
-  // exponent, which is set afterwards; the payload of a NaN stays. There are no branches, so that loops vectorize.
+  // because the exponent biases are 15 (fp16) and 127 (fp32). A multiplication by 2^112 (0x77800000) corrects the value
+  // exactly, and normalizes subnormals unless the processor flushes subnormals to zero. Infinity and NaN need the
+  // maximum exponent, which is set afterwards; the payload of a NaN stays. There are no branches, so that loops
+  // vectorize.
   const uint32_t magnitude = static_cast<uint32_t>(h.bits & 0x7fff) << 13;
   float value = bits_as<float>(magnitude) * bits_as<float>(uint32_t{0x77800000});
   const uint32_t special = magnitude >= 0x0f800000 ? 0x7f800000u : 0u;  // set the exponent of infinity and NaN
@@ -49,9 +50,8 @@ inline float to_float(Float16 h) {
 inline Float16 to_float16(float f) {
   // Round to nearest even. Normal results: subtract the difference of the biases, 112, from the exponent (112 << 23 =
   // 0x38000000), and add just under half a unit of the last kept bit, plus that bit; a carry into the exponent is
-  // correct. Subnormal results: they are multiples of 2^-24, the spacing of fp32 numbers in [0.5, 1), so adding 0.5
-  // makes the processor round to such a multiple (in its default rounding mode). Every NaN becomes 0x7e00 with its
-  // sign.
+  // correct. Subnormal results are multiples of 2^-24, the spacing of fp32 numbers in [0.5, 1), so adding 0.5 makes the
+  // processor round to such a multiple (in its default rounding mode). Every NaN becomes 0x7e00 with its sign.
   const uint32_t bits = bits_as<uint32_t>(f);
   const uint32_t sign = (bits >> 16) & 0x8000;
   const uint32_t magnitude = bits & 0x7fffffff;
@@ -73,7 +73,8 @@ inline float to_float(BFloat16 b) { return bits_as<float>(static_cast<uint32_t>(
 
 inline BFloat16 to_bfloat16(float f) {
   // A bf16 is the upper half of an fp32. To round to nearest even, add 0x7fff, just under half a unit of the last kept
-  // bit, plus that bit. A NaN becomes the quiet NaN 0x7fc0, because the addition could make it infinity or zero.
+  // bit, plus that bit. A NaN becomes the quiet NaN 0x7fc0, because the addition could turn the NaN into infinity or
+  // zero.
   const uint32_t bits = bits_as<uint32_t>(f);
   const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   return {static_cast<uint16_t>(f != f ? 0x7fc0 : rounded)};

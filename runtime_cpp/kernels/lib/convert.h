@@ -16,8 +16,8 @@ constexpr int64_t kChunk = 32;
 constexpr int64_t kChunk = 256;
 #endif
 
-// Loads n elements of dtype `type` that are `stride` bytes apart (0 repeats one element). Converts them to a dense
-// array, whose element type is the type of `target`, or `compute`.
+// Loads n elements of dtype `type` that are `stride` bytes apart (0 repeats one element). Writes them to `target`, a
+// dense array of float, double or int64_t; the last overload gets this type as `compute`.
 void load(Type type, const char *source, int64_t stride, int64_t n, float *target);
 void load(Type type, const char *source, int64_t stride, int64_t n, double *target);
 void load(Type type, const char *source, int64_t stride, int64_t n, int64_t *target);
@@ -33,12 +33,12 @@ void store(Compute compute, Type type, char *target, int64_t stride, int64_t n, 
 // Converts `value` to dtype `type` and writes it to n adjacent elements.
 void fill(Type type, char *target, int64_t n, Scalar value);
 
-// Returns the tensor's elements in row-major order as a dense array of C: the tensor's own memory if it has this layout
-// and dtype, otherwise a converted copy in scratch memory. Returns NULL after a failure.
+// Returns the tensor's elements in row-major order as a dense array of C: the tensor's own memory if the tensor has
+// this layout and dtype, otherwise a converted copy in scratch memory. Returns NULL after a failure.
 template <class C>
 const C *dense(Call &call, Tensor tensor);
 
-// Memory for a row-major result of element type C: the memory of `out` if it has this layout and dtype, otherwise
+// Memory for a row-major result of element type C: the memory of `out` if `out` has this layout and dtype, otherwise
 // scratch memory. At the end the kernel must call finish(), which converts the elements in scratch memory and copies
 // them to `out`.
 template <class C>

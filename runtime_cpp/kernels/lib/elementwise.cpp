@@ -57,7 +57,7 @@ void run(const void *context, char *const *data, const int64_t *strides, int64_t
     in_place = in_place || (k > 0 && data[k] == data[0]);
   }
   // If the output is also an input, compute into a buffer: compilers vectorize the loop only for arrays that do not
-  // overlap, so the loop and the copy together are several times as fast.
+  // overlap, so the loop and the copy together are several times as fast as a loop in place.
   if (in_place) direct[0] = all_direct = false;
   const void *in[kMaxOperands] = {};
   if (all_direct) {

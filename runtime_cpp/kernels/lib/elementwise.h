@@ -50,7 +50,7 @@ template <class F, class C, int kArity>
 void dense_loop(const void *const *in, void *out, int64_t n, const Params &params) {
   using R = decltype(F::of(C{}, C{}, C{}, static_cast<const C *>(nullptr)));
   const C *p = params.of<C>();
-  const C values[3] = {p[0], p[1], p[2]};  // local copy of the parameters: stores to `out` cannot change it
+  const C values[3] = {p[0], p[1], p[2]};  // a local copy, which stores to `out` cannot change
   const C *__restrict a = static_cast<const C *>(in[0]);
   const C *__restrict b = static_cast<const C *>(in[kArity > 1 ? 1 : 0]);
   const C *__restrict c = static_cast<const C *>(in[kArity > 2 ? 2 : 0]);

@@ -13,8 +13,8 @@ inline namespace EDGECORE_VARIANT {
 // add the sums of the blocks in 64 bits.
 constexpr int64_t kBlockOfProducts = 256;
 
-// Shift counts are masked (`shift & 31`), because in a damaged file the result of a kernel may overwrite a shift after
-// it was checked.
+// The functions below mask shift counts (`shift & 31`), because in a damaged file the result of a kernel may overwrite
+// a shift after the shift was checked.
 
 // A real factor as an integer multiplier of kBits bits, in [2^(kBits - 1), 2^kBits), and a shift in [kLow, kHigh].
 template <int kBits, int32_t kLow, int32_t kHigh>
@@ -85,7 +85,7 @@ struct Arithmetic<int8_t> {
   using Sum = int32_t;  // type of sums, and of the numbers that each channel has (such as biases)
   using FactorType = Factor;
   using ZeroPointType = ZeroPoint;
-  // factors of the addends are at most 2^kAddBits, so that their sums fit into 32 bits
+  // factors of the addends are at most 2^kAddBits, so that sums of the scaled addends fit into 32 bits
   static constexpr int32_t kAddBits = 21;
   static constexpr int32_t kAddShift = 31;  // maximum shift in the requantization of a sum of two scaled values
 };

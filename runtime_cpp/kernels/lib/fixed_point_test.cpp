@@ -88,7 +88,7 @@ TEST(FixedPoint, Int16ResultsStayBetweenTheLimits) {
 }
 
 TEST(FixedPoint, RowsEqualSingleValues) {
-  constexpr int kCount = 67;  // whole vectors of every instruction set, and a remainder
+  constexpr int kCount = 67;  // not a multiple of any vector length
   int32_t sums[kCount] = {INT32_MIN / 2, -1000, -1, 0, 1, 777, INT32_MAX / 2};
   for (int i = 7; i < kCount; ++i) sums[i] = static_cast<int32_t>(static_cast<uint32_t>(i) * 2654435761u) >> i % 24;
   const Range<int8_t> range = {{3}, -90, 80};

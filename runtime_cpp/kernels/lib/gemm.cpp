@@ -100,7 +100,8 @@ template <class C>
 bool gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, C alpha, Matrix<C> a, int64_t a_step, Matrix<C> b,
           int64_t b_step, GemmOut<C> c, int64_t c_step) {
   if (call.failed() || count <= 0 || m <= 0 || n <= 0) return !call.failed();
-  // copy a transposed left operand (which is rare), because the micro-kernel reads its rows in place
+  // copy a transposed left operand (which is rare), because the micro-kernel reads the rows of the left operand in
+  // place
   if (a.transposed) {
     C *copy = call.scratch<C>(count * m * k);
     if (copy == nullptr) return false;

@@ -1,7 +1,7 @@
 // Multiplies matrices of int8 weights (left) by matrices of int8 or int16 values (right) on all threads. Sums have 32
 // bits for int8 values, 64 for int16. The right operand is copied into panels of a few columns. A panel consists of
-// pairs of int16: element (k, j) is half k % 2 of pair (k / 2, j). With MVE it consists of columns of single values
-// instead.
+// pairs of int16: element (k, j) is half k % 2 of pair (k / 2, j). With MVE, a panel consists of contiguous columns of
+// single values instead.
 #ifndef EDGECORE_KERNELS_INTEGER_GEMM_H_
 #define EDGECORE_KERNELS_INTEGER_GEMM_H_
 
@@ -202,9 +202,10 @@ inline void pack_columns(const Value *columns, int64_t step, int64_t k, int64_t 
 
 // Computes `count` products of a left operand [m, k] and a right operand [k, n].
 //
-// left(i) returns the left operand of product i. pack(i, column, columns, width, target) packs `columns` columns of its
-// right operand into a panel of `width` columns. finish(i, row, rows, column, columns, block, width) receives the
-// `rows` x `columns` sums of a part of the result; rows of `block` are `width` elements apart.
+// left(i) returns the left operand of product i. pack(i, column, columns, width, target) packs `columns` columns of the
+// right operand of product i, from `column` on, into a panel of `width` columns. finish(i, row, rows, column, columns,
+// block, width) receives in `block` the sums of a `rows` x `columns` tile of result i that begins at (row, column);
+// rows of `block` are `width` elements apart.
 template <class Value, class Left, class Pack, class Finish>
 void integer_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const Left &left, const Pack &pack,
                   const Finish &finish) {
@@ -214,7 +215,7 @@ void integer_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, co
   const int64_t part = packed_size<Value>(k);
   Packed<Value> *memory = call.scratch<Packed<Value>>(part * workers);
   if (memory == nullptr) return;
-  // If there are too few panels for the threads, also split the rows; each task then packs its panel again.
+  // If there are too few panels for the threads, also split the rows; each task then packs its panel itself.
   const int64_t wanted = max_of(1, 4 * workers / (count * panels.count));
   const int64_t splits = workers == 1 ? 1 : min_of(wanted, max_of(1, m / 64));
   const int64_t rows_of_task = round_up((m + splits - 1) / splits, kIntegerRows);

@@ -1,10 +1,10 @@
-// Loops over int8 or int16 values and int8 weights for Arm's MVE, the vector instructions of Cortex-M55 and M85; a
-// count may be 0. They are assembly, because GCC 12 moves predicates of intrinsics through ordinary registers, and does
-// not generate loops with a partial last vector (wlstp and letp). Never mix them with code that uses MVE intrinsics:
-// they change the predicate register, and no compiler lets assembly declare that.
+// Loops over int8 or int16 values and int8 weights for Arm's MVE, the vector instructions of Cortex-M55 and M85. The
+// number of elements may be 0. The loops are in assembly, because GCC 12 moves predicates of intrinsics through
+// ordinary registers, and does not generate loops with a partial last vector (wlstp and letp). Never mix these loops
+// with code that uses MVE intrinsics: they change the predicate register, and no compiler lets assembly declare that.
 //
-// Where the instructions for int8 and int16 differ only in the width of their elements, that width is the operand
-// `bits`. A 32-bit sum holds at most kBlockOfProducts products of int16 values.
+// Some instructions for int8 and int16 differ only in the width of their elements: their names contain the operand
+// `bits`, which is 8 or 16. A 32-bit sum holds at most kBlockOfProducts products of int16 values.
 #ifndef EDGECORE_KERNELS_INTEGER_MVE_H_
 #define EDGECORE_KERNELS_INTEGER_MVE_H_
 
@@ -251,7 +251,7 @@ inline void mve_widen(const int32_t *source, int32_t n, int64_t *target) {
 // Computes out[i] = (sums[i] * multiplier + offset) / 2^shift, clamped, for i in [0, n) and a shift of at least 2.
 // (With a shift of 1, the bits of the lower half could turn a saturated negative result into -1.) Reads n sums, rounded
 // up to a multiple of 4. q0 and q1 hold the lower and upper halves of four products. The carry of the lower half is
-// added to the upper half, which saturates when it is shifted to its place in a 32-bit result.
+// added to the upper half. The upper half saturates when it is shifted to its place in a 32-bit result.
 inline void mve_requantize(const int64_t *sums, int32_t n, int64_t offset, WideFactor factor, Range<int16_t> limits,
                            int16_t *out) {
   const int32_t numbers[4] = {factor.multiplier, limits.low, limits.high, -1};

@@ -24,8 +24,7 @@
 #include "lib/integer_mve.h"
 #endif
 
-// Unrolls a loop over a tile's sums, even in code that is compiled for size: otherwise the sums would be kept in
-// memory.
+// Unrolls a loop over a tile's sums, even in code that is compiled for size, so that the sums stay in registers.
 #if defined(EDGECORE_DSP)
 #define EDGECORE_UNROLL _Pragma("GCC unroll 8")
 #else
@@ -38,7 +37,7 @@ inline namespace EDGECORE_VARIANT {
 #if defined(__SSE2__) || defined(__aarch64__)
 constexpr bool kHasCache = true;
 #else
-constexpr bool kHasCache = false;  // a microcontroller: its memory is small, and fast even without a cache
+constexpr bool kHasCache = false;  // the memory of a microcontroller is small, and fast even without a cache
 #endif
 
 using Sums = Vector<int32_t>;
@@ -66,8 +65,8 @@ inline Sums widen(const int16_t *source) {
   return __builtin_convertvector(halves, Sums);
 }
 
-// Vector types of kCount integers. They are members of a struct, because GCC drops the vector attribute of a type in a
-// function if the size depends on a template argument.
+// Vector types of kCount integers. The types are members of a struct, because GCC ignores the vector attribute of a
+// type in a function if the size depends on a template argument.
 template <int kCount>
 struct Block {
   typedef int8_t Bytes __attribute__((vector_size(kCount)));
@@ -154,8 +153,8 @@ inline int64_t dot(const int16_t *a, const int8_t *b, int64_t n) {
   return sum;
 }
 
-// Adds the n 32-bit sums of a block of products (kBlockOfProducts) to the 64-bit sums of earlier blocks. If the block
-// is the first one, stores its sums instead. Both arrays must have memory for n rounded up to a multiple of 4.
+// Adds the n 32-bit sums of a block of products (kBlockOfProducts) to the 64-bit sums of earlier blocks. For the first
+// block, stores the sums instead of adding them. Both arrays must have memory for n rounded up to a multiple of 4.
 inline void add_block(const int32_t *__restrict block, int64_t n, bool is_first, int64_t *__restrict sums) {
   const auto end = static_cast<ptrdiff_t>(n);
   if (is_first) {
@@ -214,8 +213,8 @@ inline Sums multiply_high(Sums v, int32_t multiplier) {
 #endif
 }
 
-// Requantizes n sums by a factor of at most 1, except those that do not fill a whole vector at the end. Returns the
-// number of requantized sums.
+// Requantizes sums by a factor of at most 1, in whole vectors: the last n % kSumLanes of the n sums are left to the
+// caller. Returns the number of requantized sums.
 inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, Factor factor, Range<int8_t> range,
                                   int8_t *out) {
   typedef int8_t Bytes __attribute__((vector_size(kSumLanes)));

@@ -213,8 +213,8 @@ void copy_items(Call &call, const Loop &loop) {
     if (loop.strides[d][1] == kItem && loop.sizes[d] >= 4) dense_dim = d;
   }
   if (dense_dim > 0 && loop.strides[0][0] == kItem && loop.strides[0][1] != kItem && loop.sizes[0] >= 4) {
-    // Copy dim 0 and dense_dim by transpose(), because their roles in memory are exchanged; `outer` iterates over the
-    // other dims.
+    // Copy dim 0 and dense_dim by transpose(), because the target is contiguous along dim 0 and the source along
+    // dense_dim; `outer` iterates over the other dims.
     Loop outer = loop;
     outer.ndim = 0;
     for (int d = 1; d < loop.ndim; ++d) {

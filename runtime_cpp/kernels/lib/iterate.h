@@ -1,5 +1,6 @@
-// The loop nest of all elementwise kernels and copies. It sorts the dims by the output's strides, merges neighboring
-// dims that are contiguous in every operand, and calls a function for each row of elements along the innermost dim.
+// The loop nest of all elementwise kernels and copies. The loop nest sorts the dims by the output's strides, merges
+// neighboring dims that are contiguous in every operand, and calls a function for each row of elements along the
+// innermost dim.
 #ifndef EDGECORE_KERNELS_ITERATE_H_
 #define EDGECORE_KERNELS_ITERATE_H_
 
@@ -21,7 +22,8 @@ struct Loop {
   char *data[kMaxOperands] = {};
 
   void add_dim(int64_t size, const int64_t *byte_strides);
-  // Sorts the dims by the output's strides and merges neighboring dims where possible. Call it after the last add_dim.
+  // Sorts the dims by the output's strides and merges neighboring dims where possible. Call finish after the last
+  // add_dim.
   void finish();
 };
 
@@ -40,7 +42,7 @@ bool is_flat(const Operands &operands);
 Loop flat_loop(const Operands &operands);
 
 // Returns the loop nest over `shape`, to which every operand must broadcast. Records a failure if an operand does not
-// broadcast to it.
+// broadcast to `shape`.
 Loop make_loop(Call &call, const Shape &shape, const Operands &operands);
 
 using RunFn = void (*)(const void *context, char *const *data, const int64_t *strides, int64_t n);
@@ -62,8 +64,8 @@ void for_each_run(Call &call, const Loop &loop, int64_t grain, const Body &body)
 // rows are copied by memcpy, transposed matrices in square tiles.
 void copy_strided(Call &call, int64_t item, const Loop &loop);
 
-// A tensor that a kernel makes as an argument of functions with Tensor parameters. It describes row-major memory or
-// views another tensor, and the kernel may edit its shape and strides. It does not own memory.
+// A tensor that a kernel makes as an argument of functions with Tensor parameters. A TensorView describes row-major
+// memory or views another tensor. The kernel may edit the view's shape and strides. A TensorView does not own memory.
 class TensorView {
  public:
   TensorView(void *data, Type type, const Shape &shape);

@@ -104,9 +104,9 @@ EDGECORE_INLINE float tanh_of(float x) {
   return a < 0.625f ? small : x < 0.0f ? -large : large;
 }
 
-// Computes erf(x) with polynomials p and q. For |x| < 1 it is x p(x^2). Otherwise erf(|x|) = 1 - erfc(|x|) with erfc(a)
-// = exp(-a^2) / a q(1 / a^2), which is 1 for infinity. Without a branch, both formulas are computed and one result is
-// selected; at x = 0 the second one is NaN and not selected. NaN stays NaN.
+// Computes erf(x) with polynomials p and q. For |x| < 1 it is x p(x^2). Otherwise erf(|x|) = 1 - exp(-a^2) / a * q(1 /
+// a^2) with a = |x|; for infinity this is 1. To avoid a branch, both formulas are computed and one result is selected;
+// at x = 0 the second one is NaN and not selected. NaN stays NaN.
 EDGECORE_INLINE float erf_of(float x) {
   const float a = x < 0.0f ? -x : x;
   const float z = x * x;

@@ -18,7 +18,7 @@ struct GemmOperands {
 };
 
 // Computes rows [row0, row1) of the result, in the columns of one panel of the right operand. The sums have only the
-// terms [k0, k0 + depth) of the inner dimension. If k0 > 0, adds them to the result, and does not add the bias.
+// terms [k0, k0 + depth) of the inner dimension. If k0 > 0, adds the sums to the result, and does not add the bias.
 template <class C>
 void multiply_rows(const GemmOperands<C> &p, int64_t row0, int64_t row1, int64_t k0, int64_t depth, Panel<C> panel,
                    int64_t width, int64_t column, int64_t n) {
@@ -52,7 +52,7 @@ Panel<C> pack_rows(const C *source, int64_t step, int64_t depth, int64_t n, int6
   return {target, width};
 }
 
-constexpr int64_t kDepth = 1024;              // maximum rows of a packed panel; longer sums have several panels
+constexpr int64_t kDepth = 1024;              // maximum rows of a packed panel; longer sums are split
 constexpr int64_t kSharedBytes = 1 << 20;     // maximum bytes of the packed panels that all threads share
 constexpr int64_t kLeftInCache = 512 * 1024;  // maximum bytes of a left operand that stays in the L2 cache
 // minimum multiplications of a task; with fewer, waking a thread costs more than it saves
@@ -60,7 +60,7 @@ constexpr int64_t kWorkOfTask = 1 << 17;
 
 // Computes `count` products of m x k and k x n matrices. operands(i) returns the left operand and the result of product
 // i. pack(i, k0, depth, column, n, width, target) packs `depth` rows and n columns of the right operand, from (k0,
-// column) on, into `target`, and returns them as a panel [depth, width] with zeros in the columns from n on; it may
+// column) on, into `target`, and returns them as a panel [depth, width] with zeros in the columns from n on; `pack` may
 // write up to one vector past the end of the panel. If m is at most kTileRows, packing takes longer than it saves: then
 // pack may return a panel that refers to the right operand itself.
 //

@@ -1,6 +1,6 @@
-// The micro-kernel of GEMMs and of convolutions that are not depthwise. It multiplies kTileRows rows of the left
-// operand, which are read in place, by a panel: up to kTileVectors vectors of columns of the right operand, packed so
-// that each row is contiguous. The sums stay in registers.
+// The micro-kernel of GEMMs and of convolutions that are not depthwise. The micro-kernel multiplies kTileRows rows of
+// the left operand, which are read in place, by a panel: up to kTileVectors vectors of columns of the right operand,
+// packed so that each row is contiguous. The sums stay in registers.
 #ifndef EDGECORE_KERNELS_TILE_H_
 #define EDGECORE_KERNELS_TILE_H_
 
@@ -9,9 +9,9 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Size of a tile (rows x vectors of sums). The number of vector registers limits it. They hold the sums, one row of the
-// panel, and one broadcast element of the left operand: 8 * 3 + 3 + 1 = 28 of 32 registers, or 4 * 3 + 3 + 1 = 16 of
-// 16. A sum in memory instead of a register would cost a load and a store per step.
+// Size of a tile (rows x vectors of sums). The number of vector registers limits the size, because the registers hold
+// the sums, one row of the panel, and one broadcast element of the left operand: 8 * 3 + 3 + 1 = 28 of 32 registers, or
+// 4 * 3 + 3 + 1 = 16 of 16. A sum in memory instead of a register would cost a load and a store per step.
 //
 // 64-bit Arm can multiply a vector by one element of another vector, so a vector of each row of the left operand is
 // loaded for several steps. This needs 8 * 2 + 2 + 8 = 26 of 32 registers, and 1.3 instructions per multiplication of
@@ -33,8 +33,8 @@ struct GemmResult {
   C *data;
   int64_t row_step;
   int64_t column_step = 1;
-  const C *row_bias = nullptr;     // number to add to the elements of each row; ignored if there is a column_bias
-  const C *column_bias = nullptr;  // number to add to the elements of each column; used only if column_step is 1
+  const C *row_bias = nullptr;     // one number for each row, added to its elements; ignored if there is a column_bias
+  const C *column_bias = nullptr;  // one number for each column, added to its elements; used only if column_step is 1
   C alpha = 1;                     // factor by which the product is scaled before the bias is added
   bool add = false;                // true: add the product to the old elements of `data`, without a bias
 
@@ -47,8 +47,8 @@ struct GemmResult {
   }
 };
 
-// Splits the n columns of the right operand into panels of whole vectors. Their widths are nearly equal, because a
-// narrow last panel would use few registers.
+// Splits the n columns of the right operand into panels of whole vectors. The widths of the panels are nearly equal,
+// because a narrow last panel would use few registers.
 template <class C>
 struct Panels {
   int64_t columns, vectors, count;
@@ -65,7 +65,8 @@ struct Panel {
   int64_t step;
 };
 
-// Calls f(Vectors<n>()), where n is the number of vectors of a panel, 1 to kTileVectors: f gets n as a constant.
+// Calls f(Vectors<n>()), where n is the number of vectors of a panel, 1 to kTileVectors, so that f gets n as a
+// compile-time constant.
 template <int kNumber>
 struct Vectors {
   static constexpr int kCount = kNumber;
@@ -79,8 +80,8 @@ inline void with_vectors(int64_t n, const F &f) {
 }
 
 // Computes block[kTileRows][kVectors * lanes], the product of kTileRows rows and a panel. Each sum has runs * k terms,
-// where a run is k terms with adjacent elements. A GEMM has one run; a convolution has one for each tap of its kernel,
-// because each tap reads its inputs from another address. rows[t * kTileRows + i] is the address of run t of row i, k
+// where a run is k terms with adjacent elements. A GEMM has one run; a convolution has one run for each tap of its
+// kernel, because each tap reads inputs at another address. rows[t * kTileRows + i] is the address of run t of row i, k
 // elements. The panel has runs * k rows of kVectors * lanes elements.
 template <class C, int kVectors>
 inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, C *block) {

@@ -44,7 +44,7 @@ constexpr bool is_in(uint64_t types, Type type) {  // `type` comes from a file: 
 constexpr bool is_known(Type type) { return is_in(EDGECORE_ALL_DTYPES, type); }
 constexpr bool selected(Type type) { return is_in(EDGECORE_DTYPES, type); }
 
-bool is_supported(Type type);  // returns false for dtypes that are not selected and for complex ones
+bool is_supported(Type type);  // returns false for dtypes that are not selected and for complex dtypes
 int64_t item_size(Type type);  // returns the bytes of an element; 0 for complex dtypes
 const char *type_name(Type type);
 
@@ -90,7 +90,7 @@ constexpr Compute compute_for<int64_t>() {
   return Compute::kInt;
 }
 // Calls body(value), where `value` has the compute type of `type`: float, double or int64_t. The number itself is
-// meaningless; it only tells a generic lambda the type.
+// meaningless; only its type matters, for a generic lambda.
 template <class Body>
 void with_compute(Type type, const Body &body) {
   const Compute compute = compute_of(type);
@@ -112,7 +112,7 @@ void with_floating_compute(Type type, const Body &body) {
   }
 }
 
-// Returns the dtype whose elements have the C++ type of this compute type, so that they need no conversion.
+// Returns the dtype whose elements have the C++ type of this compute type, so that such elements need no conversion.
 constexpr Type storage_of(Compute compute) {
   return compute == Compute::kFloat ? Type::kF32 : compute == Compute::kDouble ? Type::kF64 : Type::kI64;
 }

@@ -75,8 +75,9 @@ inline void copy_block(C *to, const C *from) {
   }
 }
 
-// Copies to[i] = from[i * kStep] for i in [0, n) with n < 2 kCount, without a loop over single elements: if n >=
-// kCount, two overlapping blocks of kCount elements cover them all; otherwise half of kCount is tried.
+// Copies to[i] = from[i * kStep] for i in [0, n) with n < 2 kCount, without a loop over single elements. If n >=
+// kCount, two overlapping blocks of kCount elements cover all n elements; otherwise the function calls itself with half
+// of kCount.
 template <int kStep, int kCount, class C>
 inline void copy_few(C *to, const C *from, int64_t n) {
   if (n >= kCount) {
@@ -87,7 +88,7 @@ inline void copy_few(C *to, const C *from, int64_t n) {
   }
 }
 
-// Copies to[i] = from[i * kStep] for i in [0, n). It is also fast for a small n, such as a row of a small image.
+// Copies to[i] = from[i * kStep] for i in [0, n). Also fast for a small n, such as a row of a small image.
 template <int kStep, class C>
 inline void copy_run(C *to, const C *from, int64_t n) {
   if (n <= 0) return;

@@ -12,7 +12,8 @@ bool is_better(C x, C best) {
   return (kMax ? x > best : x < best) || (is_nan(x) && !is_nan(best));
 }
 
-// Finds the max or min along `dim`. Writes it to `values`, unless that tensor is absent, and its index to `indices`.
+// Finds the max or min along `dim`. Writes the element to `values`, unless that tensor is absent, and its index to
+// `indices`.
 template <class C, bool kMax>
 void find_extremum(Call &call, Tensor input, int dim, Tensor values, Tensor indices, bool keepdim) {
   Loop kept;

@@ -1,6 +1,6 @@
 // Scaled dot product attention: output = softmax(scale query key^T + mask) value. This kernel reads keys and values in
-// place. PyTorch's decomposition copies both (scale, transpose, repeat), and so copies the whole KV cache of a model in
-// each step.
+// place. PyTorch's decomposition scales, transposes and repeats both in copies, and so copies the whole KV cache of a
+// model in each step.
 #include "lib/convert.h"
 #include "lib/gemm.h"
 #include "lib/vector.h"
@@ -91,7 +91,8 @@ bool mask_of(Call &call, Tensor query, int64_t keys, Tensor mask, Mask *result) 
   return fits;
 }
 
-// The computation of one call. `mask` is NULL if there is none; a mask of booleans is an array of numbers 0 and 1.
+// The computation of one call. `mask` is NULL if the call has no mask; a mask of booleans is an array of numbers 0 and
+// 1.
 template <class C>
 class Attention {
  public:
@@ -190,7 +191,7 @@ int32_t attention_out(const edgecore_call *raw) {
   }
   Shape shape = query.shape();
   shape.sizes[shape.ndim - 1] = sizes.value_width;
-  // Check the mask only if there is something to compute: PyTorch ignores it otherwise.
+  // Check the mask only if the output has elements, because PyTorch ignores the mask of an empty output.
   if (!call.resize(out, shape) || out.numel() == 0 || !mask_of(call, query, sizes.keys, mask, &layout)) {
     return call.status();
   }

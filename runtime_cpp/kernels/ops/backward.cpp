@@ -70,7 +70,7 @@ int32_t convolution_backward_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// For each output, adds its gradient to the gradient of the input pixel that was the max of the output's window.
+// Adds the gradient of each output to the gradient of the input pixel that was the max of the output's window.
 int32_t max_pool2d_with_indices_backward_grad_input(const edgecore_call *raw) {
   Call call(raw, "aten::max_pool2d_with_indices_backward.grad_input");
   const Tensor grad_output = call.tensor(0);

@@ -51,8 +51,8 @@ bool check_channels(Call &call, Tensor t, int64_t channels) {
                     "weight, bias and running statistics must be floating and have an entry for each channel");
 }
 
-// Normalizes `input`. `running` has two tensors, the running mean and variance. Training updates them. Their Tensor::t
-// is NULL if the module does not track them.
+// Normalizes `input`. `running` has two tensors, the running mean and variance, which training updates. If the module
+// tracks no running statistics, Tensor::t of both is NULL.
 template <class C>
 void normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Tensor *running, bool training,
                double momentum, double eps, const Tensor *outs) {

@@ -128,8 +128,9 @@ int32_t tensor_scalar(const edgecore_call *raw, const Binary &binary, uint64_t o
     }                                                          \
   };
 
-// Truncating division. Integer functions from here on compute a division by -1 as a negation, because INT64_MIN / -1
-// overflows and would crash. Division by 0 returns 0 instead of crashing, although has_zero() has refused it before.
+// Truncating division. The integer functions from here on compute a division by -1 as a negation, because INT64_MIN /
+// -1 overflows and would crash. A division by 0 returns 0 instead of crashing: has_zero() has refused divisors of 0,
+// but in a damaged file the output may overwrite a divisor after that check.
 template <class C>
 inline C divide_trunc(C a, C b) {
   return trunc_of(a / b);
@@ -137,7 +138,7 @@ inline C divide_trunc(C a, C b) {
 inline int64_t divide_trunc(int64_t a, int64_t b) {
   return b == 0 ? 0 : b == -1 ? static_cast<int64_t>(0 - static_cast<uint64_t>(a)) : a / b;
 }
-// Returns the remainder as Python's operator % does: it has the sign of the divisor.
+// Returns the remainder as Python's operator % does, with the sign of the divisor: modulo(-7, 3) is 2.
 template <class C>
 inline C modulo(C a, C b) {
   const C r = fmod_of(a, b);
@@ -150,8 +151,8 @@ inline int64_t modulo(int64_t a, int64_t b) {
 }
 // Floor division of floats as in Python and ATen: (a - r) / b with the exact remainder r = fmod(a, b), which agrees
 // with modulo(); floor(a / b) would be one too large if a / b rounds up to an integer. (a - r) / b is an integer except
-// for rounding errors, so it is rounded to the nearest integer. A quotient of 0 has the sign of a / b. Division by 0
-// returns infinity or NaN, like a / b; if a is infinite, or an operand is NaN, the result is NaN.
+// for rounding errors, so the quotient is rounded to the nearest integer. A quotient of 0 has the sign of a / b.
+// Division by 0 returns infinity or NaN, like a / b; if a is infinite, or an operand is NaN, the result is NaN.
 template <class C>
 inline C divide_floor(C a, C b) {
   if (b == C{0}) return a / b;
@@ -252,8 +253,8 @@ Functions division(Call &call, uint64_t mode_index, Kind *kind) {
 }  // namespace
 
 // Define the kernel `name` of the operator `op` for two tensors (EDGECORE_TENSORS), or for a tensor and a number
-// (EDGECORE_NUMBER). `functions` are its loops, one for each compute type. `out` and `alpha` are the indices of these
-// arguments in the call; `alpha` is 0 if the operator has none.
+// (EDGECORE_NUMBER). `functions` are the operator's loops, one for each compute type. `out` and `alpha` are the indices
+// of these arguments in the call; `alpha` is 0 if the operator has none.
 #define EDGECORE_TENSORS(name, op, kind, functions, out, alpha) \
   int32_t name(const edgecore_call *raw) { return tensor_tensor(raw, {op, Kind::kind, functions, false}, out, alpha); }
 #define EDGECORE_NUMBER(name, op, kind, functions, out, alpha) \

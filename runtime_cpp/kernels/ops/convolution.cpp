@@ -22,7 +22,8 @@ const C *channels_last_weight(Call &call, const Conv &conv, Tensor weight) {
   return target;
 }
 
-// Returns a tensor's elements in the order N, H, W, C: its own memory if it has this order and dtype, otherwise a copy.
+// Returns a tensor's elements in the order N, H, W, C: the tensor's own memory if the tensor has this order and dtype,
+// otherwise a copy.
 template <class C>
 const C *pixels_of(Call &call, Tensor t) {
   const Type type = storage_of(compute_for<C>());

@@ -45,7 +45,7 @@ struct ValidRange {
 // for w]. Tap (kh, kw) of output (oh, ow) is at offset tap(kh, kw) + oh * pitch + ow.
 struct Phases {
   int64_t count_h, count_w, rows, pitch;
-  bool fit;  // false: the padded copy would be much larger than input and output; the file may be damaged
+  bool fit;  // false: the padded copy would be much larger than input and output, as damaged files may demand
 
   explicit Phases(const Conv &conv);
   int64_t plane() const { return count_h * count_w * rows * pitch; }
@@ -54,7 +54,7 @@ struct Phases {
            kw * conv.dilation_w / conv.stride_w;
   }
   template <class C>
-  // copies one plane; `out` must be zero before, for the padding
+  // copies one plane; `out` must be zero before, because fill does not write the padding
   void fill(const Conv &conv, const C *in, C *out) const;
 };
 
@@ -78,10 +78,10 @@ template <class C>
 void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const int64_t *strides,
                      const C *bias, C *out);
 
-// Winograd's convolution (convolution_winograd.cpp). prefers_winograd() returns true if it is faster. That depends only
-// on the sizes, so that results have the same bits for any number of threads. winograd_planes() and winograd_pixels()
-// return false if the output must be computed in another way, because the host lacks scratch memory, or because an
-// infinite or NaN output may have spread to the other outputs of its tile.
+// Winograd's convolution (convolution_winograd.cpp). prefers_winograd() returns true if this algorithm is faster than
+// the other kernels. The choice depends only on the sizes, so that results have the same bits for any number of
+// threads. winograd_planes() and winograd_pixels() return false if the output must be computed in another way, because
+// the host lacks scratch memory, or because an infinite or NaN output may have spread to the other outputs of its tile.
 bool prefers_winograd(const Conv &conv);
 bool winograd_planes(Call &call, const Conv &conv, const float *input, const float *weight, const float *bias,
                      float *out);

@@ -1,5 +1,5 @@
 // Convolution of layout N, H, W, C as a GEMM without im2col: the micro-kernel reads the channels of each input pixel in
-// place, through one pointer for each tap and output pixel, and multiplies them by packed weights.
+// place, through one pointer for each tap and output pixel, and multiplies the channels by packed weights.
 #include "lib/tile.h"
 #include "ops/convolution.h"
 

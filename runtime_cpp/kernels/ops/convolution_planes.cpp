@@ -1,5 +1,5 @@
-// Convolution of layout N, C, H, W as a GEMM of the weights and the patch matrix (im2col). The matrix is never stored:
-// each panel (some columns) is packed from the image just before it is multiplied.
+// Convolution of layout N, C, H, W as a GEMM of the weights and the patch matrix (im2col). The patch matrix is never
+// stored: each panel (some columns) is packed from the image just before the panel is multiplied.
 #include "lib/packed_gemm.h"
 #include "ops/convolution.h"
 
@@ -21,8 +21,8 @@ int64_t phase_count(int64_t taps, int64_t stride, int64_t dilation) {
 
 // Packs rows [k0, k0 + depth) and columns [pixel, pixel + pixels) of the patch matrix [channels * taps, output pixels]
 // of one group. For one tap, the pixels of an output row read a part of an input row; these parts are the same for
-// every channel, so they are computed once per tap. columns[kw] are the output columns for which tap column kw is
-// inside the image. Elements whose tap is in the padding become zero.
+// every channel, so their bounds are computed once per tap. columns[kw] are the output columns for which tap column kw
+// is inside the image. Elements whose tap is in the padding become zero.
 template <class C>
 void pack_patches(const Conv &conv, const ValidRange *columns, const C *image, int64_t k0, int64_t depth, int64_t pixel,
                   int64_t pixels, int64_t width, C *target) {

@@ -1,11 +1,11 @@
 // Winograd's convolution F(2x2, 3x3) computes a tile of 2x2 outputs from 4x4 inputs with 16 multiplications for each
-// pair of channels instead of 36. It transforms inputs and filters. For each of the 16 positions of a tile it
-// multiplies two matrices over the channels. Then it transforms the 16 products of a tile to the tile's outputs.
+// pair of channels instead of 36. The algorithm transforms inputs and filters. For each of the 16 positions of a tile,
+// it multiplies two matrices over the channels. Then it transforms the 16 products of a tile to the tile's outputs.
 //
 // The factors of the transforms are 1 and 1/2, and each sum has one term per input channel instead of nine. So results
 // are about as exact as in the direct form: rms errors are 0.6 to 1.7 times as large. The error of an output is
-// relative to the largest input of its tile, because that input affects all outputs of the tile. Larger tiles would be
-// faster, but less exact.
+// relative to the largest input of its tile, because this largest input affects all outputs of the tile. Larger tiles
+// would be faster, but less exact.
 #include "lib/tile.h"
 #include "ops/convolution.h"
 
@@ -23,7 +23,7 @@ constexpr int64_t kChunk = 16;  // number of rows of a left operand that a task 
 constexpr int64_t kCacheFloats = 1 << 20;
 constexpr int64_t kMinTiles = 256;
 
-// Loads the first n elements of a vector; the other lanes are 0.
+// Loads n elements, but at most one vector; lanes from n on are 0.
 inline Floats load_part(const float *from, int64_t n) {
   if (n >= kLanes<float>) return load_vector(from);
   float part[kLanes<float>] = {};
@@ -31,7 +31,7 @@ inline Floats load_part(const float *from, int64_t n) {
   return load_vector(part);
 }
 
-// Transforms four inputs along one dim of a tile (Winograd). They are `step` elements apart.
+// Transforms four inputs along one dim of a tile (Winograd), in place. The inputs are `step` elements apart.
 inline void transform_inputs(Floats *d, int step) {
   const Floats sum = d[step] + d[2 * step], difference = d[2 * step] - d[step];
   d[0] -= d[2 * step];
@@ -126,7 +126,8 @@ bool multiply_all(Call &call, const Products &sizes, const float *right, float *
                   const TransformRows &transform_rows, const Store &store) {
   const int64_t chunks = (sizes.rows + kChunk - 1) / kChunk;
   const int64_t panels = sizes.panels.count;
-  // If there are few chunks of rows, several tasks transform the same chunk; each multiplies it by some of the panels.
+  // If there are few chunks of rows, several tasks transform the same chunk, and each task multiplies the chunk by some
+  // of the panels.
   const int64_t parts = min_of((4 * call.worker_count() + chunks - 1) / chunks, (panels + 3) / 4);
   const int64_t work = kChunk * kPositions * sizes.channels * (sizes.panels.columns / parts);
   int32_t is_finite = 1;
@@ -187,7 +188,7 @@ struct TileInputs {
   int64_t floats() const { return 8 * part + kLanes<float>; }
   int64_t offset(int64_t row, int64_t column) const { return (row % 2 * 4 + column) * part + row / 2 * across; }
 
-  // Copies the rows of tiles from row `first` on. `to` must be zero before, for the padding.
+  // Copies the rows of tiles from row `first` on. `to` must be zero before, because fill does not write the padding.
   void fill(const Conv &conv, const float *plane, int64_t first, float *to) const {
     for (int64_t a = 0; a < 2; ++a) {
       const int64_t shift = 2 * first + a - conv.pad_h;
@@ -230,7 +231,7 @@ void store_in_plane(const Conv &conv, int64_t tile, int64_t width, const Outputs
 bool prefers_winograd(const Conv &conv) {
   // minimum number of channels; with fewer, transforming the images takes too long
   constexpr int64_t kMinChannels = 16;
-  constexpr int64_t kTilesOfFilter = 16;  // minimum number of tiles; with fewer, transforming a filter takes too long
+  constexpr int64_t kTilesOfFilter = 16;  // minimum number of tiles; with fewer, transforming the filters takes long
   if (conv.kernel_h != 3 || conv.kernel_w != 3 || conv.stride_h != 1 || conv.stride_w != 1) return false;
   if (conv.dilation_h != 1 || conv.dilation_w != 1 || conv.groups != 1) return false;
   if (conv.in_channels < kMinChannels || conv.out_channels < kMinChannels) return false;

@@ -66,8 +66,8 @@ class Transform {
     chirp_ = call.scratch<Complex>(n);
     filter_ = call.scratch<Complex>(length_);
     if (call.failed()) return;
-    // chirp_[k] = exp(sign pi i k^2 / n). Reduce k^2 modulo 2 n, its period, because a large angle would lose
-    // precision.
+    // chirp_[k] = exp(sign pi i k^2 / n). Reduce k^2 modulo 2 n, the period of exp(pi i k^2 / n) in k^2, because a
+    // large angle would lose precision.
     for (int64_t k = 0; k < n; ++k) {
       const uint64_t square = static_cast<uint64_t>(k) * static_cast<uint64_t>(k) % static_cast<uint64_t>(2 * n);
       chirp_[k] = root_of_unity(static_cast<int64_t>(square), 2 * n);
@@ -82,14 +82,14 @@ class Transform {
     radix2(filter_, length_, roots_);
   }
 
-  // Transforms n numbers in place; they are `step` elements apart.
+  // Transforms n numbers in place. The numbers are `step` elements apart.
   void run(Complex *x, int64_t step) const {
     for (int64_t k = 0; k < length_; ++k) work_[k] = {0, 0};
     for (int64_t k = 0; k < n_; ++k) work_[k] = chirp_ == nullptr ? x[k * step] : x[k * step] * chirp_[k];
     radix2(work_, length_, roots_);
     if (chirp_ != nullptr) {
       // Convolve with the filter: multiply the transforms and transform back. The inverse transform is the forward
-      // transform with its result in reverse order.
+      // transform with the result in reverse order.
       for (int64_t k = 0; k < length_; ++k) work_[k] = work_[k] * filter_[k];
       radix2(work_, length_, roots_);
       for (int64_t k = 1; k < length_ - k; ++k) {
@@ -222,8 +222,8 @@ int32_t fft_c2r_out(const edgecore_call *raw) {
   for (int k = 0; k + 1 < dims.count && !call.failed(); ++k) transform_dim(call, data, half, dims.items[k], 1);
   if (call.failed()) return call.status();
   // The input has only the first half of the spectrum along the last transformed dim. The spectrum of `length` real
-  // numbers is Hermitian: entry length - k is the conjugate of entry k. This determines the second half. For the same
-  // reason, the imaginary parts of entries 0 and length / 2 are 0 in theory; they are ignored.
+  // numbers is Hermitian: entry length - k is the conjugate of entry k. This determines the second half. It also means
+  // that the imaginary parts of entries 0 and length / 2 should be 0, so they are ignored.
   int64_t inner = 1;
   for (int d = last + 1; d < shape.ndim; ++d) inner *= shape.sizes[d];
   const int64_t stored = half.sizes[last];

@@ -15,7 +15,7 @@ struct Axis {
   bool align_corners;
 
   // Converts a grid coordinate from [-1, 1] to pixels. -1 and 1 are the centers of the first and last pixel if
-  // align_corners is true, otherwise their outer edges.
+  // align_corners is true, otherwise the outer edges of these two pixels.
   C pixels(C x) const {
     return align_corners ? (x + 1) / 2 * static_cast<C>(size - 1) : ((x + 1) * static_cast<C>(size) - 1) / 2;
   }

@@ -1,4 +1,4 @@
-// Operators that gather: they read the elements of a tensor that an index tensor selects, after a check of each index.
+// Operators that gather: each reads the elements of a tensor that an index tensor selects, after a check of each index.
 #include "ops/index.h"
 
 namespace edgecore {
@@ -171,8 +171,8 @@ Loop Indexing::slice(const int64_t *rows, const int64_t *self, const Shape &self
 
 namespace {
 
-// For i < count, computes out[o][i] = source[o][indices[i]]. Elements have `bytes` bytes; source[o] has `size`
-// elements.
+// Computes out[o][i] = source[o][indices[i]] for o < outer and i < count. Elements have `bytes` bytes; source[o] has
+// `size` elements.
 void gather_blocks(Call &call, char *out, const char *source, const int64_t *indices, int64_t outer, int64_t count,
                    int64_t size, int64_t bytes) {
   if (call.failed() || bytes == 0) return;

@@ -8,16 +8,17 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Copies the entries of `index` to a row-major int64 array and checks that they are in [0, size). With `wrap`, negative
-// entries count from the end. Returns NULL after a failure. Never returns the memory of `index`, because `index` may
-// overlap the output, and the entries must not change after the check.
+// Copies the entries of `index` to a row-major int64 array and checks that each entry is in [0, size). With `wrap`,
+// negative entries count from the end. Returns NULL after a failure. Never returns the memory of `index`, because
+// `index` may overlap the output, and the entries must not change after the check.
 const int64_t *positions(Call &call, Tensor index, int64_t size, bool wrap);
 
-// Returns a tensor's bytes in row-major order: its own memory if contiguous, otherwise a copy. NULL after a failure.
+// Returns a tensor's bytes in row-major order: the tensor's own memory if the tensor is contiguous, otherwise a copy.
+// NULL after a failure.
 const char *dense_bytes(Call &call, Tensor t);
 
-// Memory for the bytes of an output in row-major order: the output's own memory if it is contiguous, otherwise scratch
-// memory, which finish() copies to the output.
+// Memory for the bytes of an output in row-major order: the output's own memory if the output is contiguous, otherwise
+// scratch memory, which finish() copies to the output.
 class BytesOut {
  public:
   BytesOut(Call &call, Tensor out);

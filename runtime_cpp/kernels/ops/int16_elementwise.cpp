@@ -51,9 +51,8 @@ int32_t int16_rescale_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// Computes a softmax over the last dim: out = 2^15 * term / (sum of the row's terms). An element's term is its
-// exponential. It is computed from the element's difference d to the row's maximum: table[d / 256] * table[256 + d %
-// 256] / 2^30.
+// Computes a softmax over the last dim: out = 2^15 * term / (sum of the row's terms). The term of an element is
+// exp(-scale * d), where d is the row's maximum minus the element: table[d / 256] * table[256 + d % 256] / 2^30.
 int32_t int16_softmax_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_softmax.out");
   Arguments<int16_t> next(call, 2);

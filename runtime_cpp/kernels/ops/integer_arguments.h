@@ -41,7 +41,8 @@ inline int32_t int_between(Call &call, uint32_t i, int32_t low, int32_t high) {
   return low;
 }
 
-// Reads an operator's arguments in order, from number `next` on. int8 operators have zero points, int16 ones have none.
+// Reads an operator's arguments in order, from number `next` on. int8 operators have zero points, int16 operators have
+// none.
 template <class Value>
 class Arguments {
  public:

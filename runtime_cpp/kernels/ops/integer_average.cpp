@@ -5,10 +5,9 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-constexpr int64_t kMaxWindow = 1 << 15;  // maximum number of elements of a window, so that their sum fits into 32 bits
+constexpr int64_t kMaxWindow = 1 << 15;  // maximum number of elements of a window: their sum must fit into 32 bits
 
-// The pooling windows along one dim. They are read from argument i, an int32 tensor [3, count] of begins, ends and
-// divisors.
+// The pooling windows along one dim, read from argument i: an int32 tensor [3, count] of begins, ends and divisors.
 struct Windows {
   const int32_t *begins = nullptr;
   const int32_t *ends = nullptr;
@@ -24,7 +23,8 @@ struct Windows {
       return;
     count = t.size(1);
     const char *source = dense_bytes(call, t);
-    // a copy: in a damaged file the result may overlap the tensor and overwrite it after this check
+    // copy the windows, because in a damaged file the result may overlap the tensor and overwrite it after the check
+    // below
     int32_t *copy = call.scratch<int32_t>(3 * count);
     if (call.failed()) return;
     if (count > 0) __builtin_memcpy(copy, source, static_cast<size_t>(3 * count) * sizeof(int32_t));

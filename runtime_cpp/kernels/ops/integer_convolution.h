@@ -1,4 +1,4 @@
-// The shared part of the convolutions of quantized int8 and int16 values. Their weights are int8.
+// The shared part of the convolutions of quantized int8 and int16 values. The weights are always int8.
 #ifndef EDGECORE_KERNELS_INTEGER_CONVOLUTION_H_
 #define EDGECORE_KERNELS_INTEGER_CONVOLUTION_H_
 

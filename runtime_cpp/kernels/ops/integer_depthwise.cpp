@@ -38,12 +38,13 @@ void copy_values(Value *target, const Value *source, int64_t n) {
 #endif
 }
 
-// A convolution whose groups have one input channel. It computes a block of outputs at a time. It first copies the
-// inputs of the block to several planes of elements. Each element has the inputs of one tap, or of two adjacent taps of
-// a kernel row: element (row, column) of plane (fy, fx) is the pair of padded positions (y, x) and (y, x + dilation),
-// or only the first of them, where y = (top + row) * stride + fy and x = (left + column) * stride + fx for the first
-// output (top, left) of the block. So all elements that a tap reads for the outputs of a block are in one plane, in the
-// order of the outputs. The sums of a block are computed like one long row, with a few unused sums between its rows.
+// A convolution whose groups have one input channel. The class computes a block of outputs at a time, and first copies
+// the inputs of the block to several planes of elements. Each element has the inputs of one tap, or of two adjacent
+// taps of a kernel row: element (row, column) of plane (fy, fx) is the pair of padded positions (y, x) and (y, x +
+// dilation), or only the first of them, where y = (top + row) * stride + fy and x = (left + column) * stride + fx for
+// the first output (top, left) of the block. So all elements that a tap reads for the outputs of a block are in one
+// plane, in the order of the outputs. The sums of a block are computed like one long row, with a few unused sums
+// between the rows of the block.
 template <class Value>
 class Depthwise {
  public:

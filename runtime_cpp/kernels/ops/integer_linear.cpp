@@ -1,4 +1,4 @@
-// Linear layers of quantized int8 and int16 values. Their weights are int8.
+// Linear layers of quantized int8 and int16 values. The weights are always int8.
 #include "lib/integer_gemm.h"
 #include "ops/integer_arguments.h"
 
@@ -8,7 +8,8 @@ namespace {
 
 constexpr int64_t kFewRows = 8;  // minimum number of input rows for which packing the input saves time
 
-// Computes input [..., depth] times the transpose of weight [outputs, depth]. The bias corrects the input's zero point.
+// Computes input [..., depth] times the transpose of weight [outputs, depth]. The bias includes the correction for the
+// input's zero point.
 template <class Value>
 int32_t linear(Call &call) {
   Arguments<Value> next(call, 3);

@@ -175,7 +175,7 @@ void for_softmax_rows(Call &call, Tensor input, Tensor table, Tensor out, const 
         terms[j] = term(entries, largest - row[j]);
         sum += static_cast<uint32_t>(terms[j]);
       }
-      if (sum < kOne) sum = kOne;  // not 0, because finish() divides by it: a damaged file may overwrite the table
+      if (sum < kOne) sum = kOne;  // keep finish() from dividing by 0 if a damaged file overwrites the table
       finish(terms, n, sum, y + i * n);
     }
   });

@@ -132,7 +132,8 @@ int64_t dot(const int16_t *a, const int16_t *b, int32_t n) {
   return sum;
 }
 
-// Computes sums[columns], the product of a row and a panel's columns. Not inlined: its loop needs all registers.
+// Computes sums[columns], the product of a row and a panel's columns. Not inlined, because the loop needs all
+// registers.
 [[gnu::noinline]] void multiply_rows(const int16_t *left, int64_t, int64_t depth, const int16_t *panel, int64_t columns,
                                      int64_t, int64_t *sums) {
   const auto n = static_cast<int32_t>(depth);

@@ -10,7 +10,7 @@ int32_t cat_out(const edgecore_call *raw) {
   const int64_t count = call.tensor_count(0);
   const Tensor out = call.tensor(2);
   if (!call.check(count > 0, "there is nothing to concatenate")) return call.status();
-  // Skip empty tensors with one dim, whatever the shapes of the others are, as ATen does for compatibility.
+  // Skip tensors of shape [0], whatever the shapes of the other tensors are, as ATen does for compatibility.
   const auto skipped = [](Tensor t) { return t.ndim() == 1 && t.size(0) == 0; };
   Tensor first = call.list_tensor(0, 0);
   Type common = Type::kNone;
@@ -138,8 +138,8 @@ int32_t repeat_out(const edgecore_call *raw) {
   if (!call.check(self.type() == out.type(), "out must have the input's dtype") || !call.resize(out, shape)) {
     return call.status();
   }
-  // Make two dims of the loop for each dim: one counts the repetitions (the source has stride 0 along it), and one
-  // counts the entries of the input.
+  // Make two dims of the loop for each dim of the output: one counts the repetitions (with stride 0 in the input), the
+  // other counts the entries of the input.
   const int64_t item = item_size(self.type());
   Loop loop;
   loop.ndim = 0;

@@ -18,7 +18,8 @@ Matrix<C> operand(Call &call, Tensor t) {
 }
 
 // Returns the output argument with which gemm() computes a @ b + term, or a @ b if `term` is absent. gemm() can add a
-// vector with one element per column. A term of another shape is broadcast to the output first, and gemm() adds to it.
+// vector with one element per column. A term of another shape is first broadcast to the output, to which gemm() then
+// adds the product.
 template <class C>
 GemmOut<C> out_with_term(Call &call, C *data, const Shape &shape, int64_t columns, Tensor term) {
   if (call.failed() || term.t == nullptr) return {data, false};

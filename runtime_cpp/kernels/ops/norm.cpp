@@ -44,7 +44,7 @@ const C *optional_dense(Call &call, Tensor t) {
   return t.t == nullptr ? nullptr : dense<C>(call, t);
 }
 
-// The tensors of a layer_norm or group_norm as dense arrays. Weight and bias may be NULL.
+// The tensors of a layer_norm or group_norm as dense arrays. `scale` (the weight) and `offset` (the bias) may be NULL.
 template <class C>
 struct DenseTensors {
   const C *x, *scale, *offset;
@@ -124,8 +124,8 @@ void group_norm(Call &call, Tensor input, int64_t images, int64_t channels, int6
   t.finish(call);
 }
 
-// Runs batch normalization with given mean and variance. Dim 1 is the channels. Computes in the layout N, H, W, C if
-// both input and output have it, otherwise in row-major order.
+// Runs batch normalization with given mean and variance. Dim 1 has the channels. Computes in the layout N, H, W, C if
+// both input and output have this layout, otherwise in row-major order.
 template <class C>
 void batch_norm(Call &call, Tensor input, Tensor weight, Tensor bias, Tensor mean, Tensor variance, double eps,
                 Tensor out) {

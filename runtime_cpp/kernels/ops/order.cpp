@@ -8,7 +8,8 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// A row-major tensor as [outer, size, inner]: `size` is the size of one dim; the dims before and after it are merged.
+// A row-major tensor as [outer, size, inner]: `size` is the size of one dim; the dims before that dim are merged to
+// `outer`, the dims after it to `inner`.
 struct DimSplit {
   int64_t outer = 1;
   int64_t size = 1;
@@ -163,7 +164,7 @@ int32_t tril_out(const edgecore_call *raw) {
   const int64_t columns = self.size(self.ndim() - 1);
   const int64_t item = item_size(self.type());
   for (int64_t r = 0; r < out.numel() / columns; ++r) {
-    int64_t kept;  // number of entries copied from the start of the row; the others become 0
+    int64_t kept;  // number of entries copied from the start of the row; the other entries become 0
     if (__builtin_add_overflow(r % rows + 1, diagonal, &kept)) kept = INT64_MAX;
     kept = kept < 0 ? 0 : kept > columns ? columns : kept;
     char *to = result.data() + r * columns * item;

@@ -1,4 +1,4 @@
-// Padding with values of the input: reflected at its edges, or replicated from its edges.
+// Padding with values of the input: the values near the edges reflected, or the values at the edges replicated.
 #include "ops/index.h"
 
 namespace edgecore {

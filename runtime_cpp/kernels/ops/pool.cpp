@@ -57,8 +57,8 @@ bool read_pool(Call &call, Tensor self, bool ceil, Ints dilation, Pool *pool, Sh
          call.check(pool->out_h > 0 && pool->out_w > 0, "the kernel is larger than the padded input");
 }
 
-// Returns n / stride, rounded up, for n >= 0. It is called for each tap of each row, where a 64-bit division would take
-// as long as a short row; the common strides 1 and 2 need no division.
+// Returns n / stride, rounded up, for n >= 0. Kernels call this function for each tap of each row, where a 64-bit
+// division would take as long as a short row. The common strides 1 and 2 need no division.
 inline int64_t strides_in(int64_t n, int64_t stride) {
   return stride == 1 ? n : stride == 2 ? (n + 1) >> 1 : (n + stride - 1) / stride;
 }
@@ -70,8 +70,8 @@ void valid_columns(const Pool &p, int64_t t, int64_t *begin, int64_t *end) {
   *begin = shift < 0 ? min_of(strides_in(-shift, p.stride_w), *end) : 0;
 }
 
-// Sets line[i] to the element of an input row that tap t reads for output column i, or to `outside` if it is not in the
-// image. `length` is a multiple of the vector length, so the line may be longer than the output row.
+// Sets line[i] to the element of an input row that tap t reads for output column i, or to `outside` if the tap reads
+// outside of the image. `length` is a multiple of the vector length, so the line may be longer than the output row.
 template <class C>
 void read_line(const Pool &p, const C *row, int64_t t, C outside, int64_t length, C *line) {
   int64_t begin;
@@ -139,8 +139,8 @@ struct PositionOf<float> {
 template <class C>
 using Position = typename PositionOf<C>::Type;
 
-// Where line[i] is NaN or larger than best[i], sets best[i] = line[i], and best_at[i] to its position in the image,
-// first + i * step. `length` must be a multiple of the vector length.
+// Where line[i] is NaN or larger than best[i], sets best[i] to line[i], and best_at[i] to the position of line[i] in
+// the image, first + i * step. `length` must be a multiple of the vector length.
 template <class C>
 void update_max(const C *line, int64_t length, Position<C> first, Position<C> step, C *best, Position<C> *best_at) {
   Vector<Position<C>> here;

@@ -1,5 +1,5 @@
-// Operators on numbers instead of tensors, such as sym_size or int + int. Their kernels write the result to one more
-// argument after the arguments of the operator's schema.
+// Operators on numbers instead of tensors, such as sym_size or int + int. The kernels write the result to one more
+// argument, which follows the arguments of the operator's schema.
 #include "lib/call.h"
 #include "lib/convert.h"
 #include "lib/math.h"

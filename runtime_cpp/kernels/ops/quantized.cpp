@@ -33,7 +33,7 @@ int64_t clamped(C x, Range range) {
 }
 
 // `parameters` are scales or zero points: one for each index of `axis`, or a single one if axis is -1. Returns a view
-// of them that broadcasts to a tensor with ndim dims.
+// of `parameters` that broadcasts to a tensor with ndim dims.
 TensorView broadcast_along(Tensor parameters, int axis, int ndim) {
   Shape shape;
   for (int d = 0; d < ndim; ++d) shape.push(d == axis ? parameters.numel() : 1);
@@ -151,7 +151,8 @@ bool check_rows(Call &call, Tensor input, Tensor scales) {
                     "there must be a scale for each row of the input");
 }
 
-// Sets `shape` to [rows, last dim], with all dims except the last merged. Fails if the tensor is not contiguous.
+// Sets `shape` to [rows, last dim], with all dims except the last merged: [2, 3, 4] -> [6, 4]. Fails if the tensor is
+// not contiguous.
 bool as_rows(Call &call, Tensor t, Shape *shape) {
   shape->push(t.size(t.ndim() - 1) == 0 ? 0 : t.numel() / t.size(t.ndim() - 1));
   shape->push(t.size(t.ndim() - 1));

@@ -17,7 +17,7 @@ struct Block {
 Block philox(uint64_t counter, uint64_t stream) {
   uint32_t c[4] = {static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), static_cast<uint32_t>(stream),
                    static_cast<uint32_t>(stream >> 32)};
-  uint32_t key[2] = {0x243F6A88u, 0x85A308D3u};  // an arbitrary key: the digits of the fraction of pi
+  uint32_t key[2] = {0x243F6A88u, 0x85A308D3u};  // an arbitrary key: the first 64 bits of pi's fraction
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53u} * c[0];
     const uint64_t b = uint64_t{0xCD9E8D57u} * c[2];
@@ -32,8 +32,8 @@ Block philox(uint64_t counter, uint64_t stream) {
 
 std::atomic<uint64_t> call_count{0};
 
-// Returns the number of random bits for a dtype: at most the bits of its significand, because with more bits some
-// numbers would be rounded up to 1, which is not in [0, 1).
+// Returns the number of random bits for a dtype: at most the bits of the dtype's significand, because with more bits
+// some numbers would be rounded up to 1, which is not in [0, 1).
 int significand_bits(Type type) {
   return type == Type::kF16 ? 11 : type == Type::kBF16 ? 8 : type == Type::kF32 ? 24 : 32;
 }
@@ -60,7 +60,8 @@ void uniforms(const Block &block, int bits, double *four) {
   for (int k = 0; k < 4; ++k) four[k] = uniform(block.words[k], bits);
 }
 
-// Box-Muller transform of pairs of uniform numbers to normal numbers. 1 - uniform is in (0, 1], so its log is finite.
+// Box-Muller transform of pairs of uniform numbers to normal numbers. 1 - uniform is in (0, 1], so the logarithm is
+// finite.
 void normals(const Block &block, int, double *four) {
   for (int k = 0; k < 4; k += 2) {
     const double radius = __builtin_sqrt(-2.0 * __builtin_log(1.0 - uniform(block.words[k], 32)));

@@ -142,8 +142,8 @@ C extremum_of_row(C acc, const C *x, int64_t n, const Better &better) {
   return acc;
 }
 
-// Max of elements; NaN if an element is NaN: if b is NaN, b != b is true and the result is b; if only `a` is NaN, both
-// comparisons are false and the result is `a`. Min below works in the same way.
+// The max of elements; NaN if an element is NaN. In the lambda of row(), b != b is true for a NaN b, and the result is
+// b; if only `a` is NaN, both comparisons are false, and the result is `a`. Min below works in the same way.
 template <class C>
 struct Max {
   using Accumulator = C;
@@ -250,7 +250,7 @@ int32_t any(Call &call, const Arguments &a) {
 }
 
 // Computes the sum, or the mean if `mean` is true. Elements are converted to the compute type of the dtype `common`. A
-// sum of booleans is true if one of them is true.
+// sum of booleans is true if one of the booleans is true.
 void sum(Call &call, const Arguments &a, Type common, bool mean) {
   if (!call.check_cast(common, a.out)) return;
   if (common == Type::kBool) return truth<Any>(call, a);

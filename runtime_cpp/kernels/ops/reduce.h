@@ -1,5 +1,5 @@
-// Visits the elements of a reduction by two loop nests, one over the kept dims and one over the reduced dims. Each
-// merges its adjacent dims where the strides allow it.
+// Visits the elements of a reduction by two loop nests, one over the kept dims and one over the reduced dims. Each loop
+// nest merges adjacent dims where the strides allow this.
 #ifndef EDGECORE_KERNELS_REDUCE_H_
 #define EDGECORE_KERNELS_REDUCE_H_
 

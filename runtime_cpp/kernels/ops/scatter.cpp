@@ -61,7 +61,7 @@ void copy_item(char *target, const char *source, int64_t item) {
   }
 }
 
-// Returns the number of elements of a computed shape. It may be too large: then records a failure and returns 0.
+// Returns the number of elements of a computed shape. If the number is too large, records a failure and returns 0.
 int64_t checked_numel(Call &call, const Shape &shape) {
   int64_t n = 1;
   for (int d = 0; d < shape.ndim; ++d) {
@@ -141,7 +141,7 @@ int32_t scatter(Call &call, bool accumulate) {
 
 enum class Reduction { kSum, kMean, kProduct, kMaximum, kMinimum };
 
-// The reductions of scatter_reduce, by their names in ATen.
+// The reductions of scatter_reduce, with the name of each in ATen.
 constexpr struct {
   const char *name;
   uint64_t size;
@@ -174,9 +174,9 @@ C mean_of(C sum, int64_t count) {
   }
 }
 
-// Combines each entry of `source` with the element of `out` that its index selects. `out` is a copy of self. An element
-// whose count in `counts` is 0 (without include_self) is replaced by its first entry. `counts` has the number of values
-// combined in each element.
+// Combines each entry of `source` with the element of `out` that its index selects. `out` is a copy of self. `counts`
+// has the number of values combined in each element so far. An element with a count of 0 (without include_self) is
+// replaced by the first entry for that element.
 template <class C>
 void scatter_reduce(Call &call, Tensor out, Tensor index, int dim, Tensor source, Reduction reduction,
                     int64_t *counts) {
@@ -201,7 +201,7 @@ void scatter_reduce(Call &call, Tensor out, Tensor index, int dim, Tensor source
   }
 }
 
-// Writes `values` to out[indices], or adds them if `accumulate` is true. `out` is self, or already a copy of self.
+// Writes `values` to out[indices], or adds `values` if `accumulate` is true. `out` is self, or already a copy of self.
 int32_t index_put(Call &call, Tensor self, Tensor values, bool accumulate, Tensor out) {
   call.check(values.type() == self.type(), "the values must have the input's dtype");
   if (call.failed()) return call.status();

@@ -1,4 +1,5 @@
-// Elementwise operators of one tensor. Each has a functor (its scalar function), and one macro that defines its kernel.
+// Elementwise operators of one tensor. Each operator has a functor (the scalar function), and one macro that defines
+// its kernel.
 #if defined(EDGECORE_EIGEN)
 #include <Eigen/Core>
 #endif
@@ -32,7 +33,8 @@ int32_t unary(const edgecore_call *raw, const char *op, Kind kind, const Functio
 }
 
 // Computes exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2), for x <= 0: then t is in [-1, 0], so no precision is lost
-// and the divisor is not 0. -infinity gives -1; NaN stays NaN. Unlike a call of libm's expm1(), it vectorizes.
+// and the divisor is not 0. -infinity gives -1; NaN stays NaN. Unlike a call of libm's expm1(), this function
+// vectorizes.
 template <class C>
 inline C expm1_of_negative(C x) {
   const C t = tanh_of(x * C(0.5));

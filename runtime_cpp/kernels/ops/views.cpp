@@ -1,4 +1,5 @@
-// Operators that only rearrange elements. Each describes its result as a strided view of the input and copies the view.
+// Operators that only rearrange elements. Each operator describes its result as a strided view of the input and copies
+// the view.
 #include "lib/convert.h"
 #include "lib/iterate.h"
 

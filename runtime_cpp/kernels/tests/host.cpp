@@ -87,7 +87,7 @@ EDGECORE_EXPORT const edgecore_kernel_library *edgecore_kernels_test_variant(con
   return edgecore_kernels_library_for(name);
 }
 
-// If `first` is true, every later call is refused its first block of scratch memory.
+// If `first` is true, every later call gets NULL for its first block of scratch memory.
 EDGECORE_EXPORT void edgecore_kernels_test_refuse_scratch(bool first) { refuse_first = first; }
 
 // Runs a kernel. After a failure `text`, which has 600 bytes, holds the error message.

@@ -1,6 +1,6 @@
 // Runs kernels for tests in a separate process, which may run in an emulator: tests/kernels/emulated_library.py sends
-// calls to its standard input and reads the results from its standard output. Numbers have the processor's byte order,
-// which both sides share.
+// calls to the standard input of this process and reads the results from its standard output. Numbers have the
+// processor's byte order, which both sides share.
 //
 // The process first writes the number of its kernels and their names. A call consists of: the name of the kernel; the
 // number of workers; 1 to refuse the first block of scratch memory, otherwise 0; the blocks of memory; the tensors; the
@@ -61,7 +61,8 @@ std::string name_of(const edgecore_kernel &kernel) {
   return std::string(kernel.name.data, kernel.name.size) + (overload.empty() ? "" : "." + overload);
 }
 
-// A block of memory of the caller, at an address with the same remainder modulo 64.
+// A copy of a block of the caller's memory. The address of the copy has the same remainder modulo 64 as the original,
+// so that kernels see the same alignment.
 struct Block {
   std::vector<uint8_t> memory;
   uint8_t *data = nullptr;
@@ -125,8 +126,8 @@ class Request {
     }
   }
 
-  // Writes the block that contains an address and the offset in the block: a kernel can make an output a view of an
-  // input.
+  // Writes the index of the block that contains `address`, and the offset in that block. Both may differ from the
+  // request, because a kernel can make an output a view of an input.
   void write_place(const uint8_t *address) {
     uint32_t index = 0;
     while (index < blocks_.size() &&
@@ -207,7 +208,7 @@ class Request {
   std::vector<Block> blocks_;
   std::vector<Tensor> tensors_;
   std::vector<edgecore_value> values_;
-  std::deque<List> lists_;  // values point to its elements
+  std::deque<List> lists_;  // list values point to these elements; a deque does not move them
 };
 
 }  // namespace
