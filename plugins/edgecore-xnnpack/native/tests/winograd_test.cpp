@@ -62,8 +62,9 @@ struct Problem {
       return reinterpret_cast<float *>(memory->allocate(count * sizeof(float), 0, alignment, at_start));
     };
     trial::GuardedMemory memory[4];
-    float *in = place(&memory[0], input.size(), 4), *packed = place(&memory[1], winograd_packed_floats(layer), 64);
-    float *scratch = place(&memory[2], winograd_scratch_floats(target, layer, sharing, 2), 64);
+    float *in = place(&memory[0], input.size(), 4),
+          *packed = place(&memory[1], winograd_packed_bytes(target, layer) / sizeof(float), 64);
+    float *scratch = place(&memory[2], winograd_scratch_bytes(target, layer, sharing, 2) / sizeof(float), 64);
     const uint64_t count = layer.batch * layer.rows * layer.columns * layer.outputs;
     float *out = place(&memory[3], count, 4);
     std::copy(input.begin(), input.end(), in);
@@ -224,7 +225,7 @@ TEST_F(ConvolutionForms, EachChoiceHasAReason) {
             "direct (16 tiles of 2x2, fewer than 20)");
   EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->rows = 1, l->columns = 100; }),
             "Winograd F(2x2), weights + 112 KiB (an image of 1x100)");
-  EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->is_fp32 = 0; }), "direct (not fp32)");
+  EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->type = kOtherType; }), "direct (neither fp32 nor int8)");
   EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->kernel_width = 1; }), "direct (window 3x1)");
   EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->stride_height = 2; }), "direct (stride 2x1)");
   EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->dilation_width = 2; }), "direct (dilation 1x2)");
@@ -246,8 +247,8 @@ TEST_F(ConvolutionForms, ADirectFp32LayerHasTheTileThatXnnpackChooses) {
   EXPECT_EQ(text(Winograd::kOff), "direct (winograd is off), tiles of " + tile_text(chosen_tile(16, 64 * 4)));
   layer.channels = layer.outputs = 1;  // XNNPACK has other kernels for this
   EXPECT_EQ(text(Winograd::kOff), "direct (winograd is off)");
-  layer.is_fp32 = 0, layer.channels = 64;
-  EXPECT_EQ(text(Winograd::kOn), "direct (not fp32)");
+  layer.type = kOtherType, layer.channels = 64;
+  EXPECT_EQ(text(Winograd::kOn), "direct (neither fp32 nor int8)");
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(WinogradKernels);  // 32-bit Arm has none
