@@ -34,7 +34,8 @@ std::string general_reason(Winograd winograd) {
 std::string layer_reason(const ConvolutionSize &layer) {
   if (layer.type == kFp32Type && winograd_target() == nullptr)
     return "there are no Winograd kernels for this processor";
-  if (layer.type == kInt8Type && winograd_int8_target() == nullptr) return "int8 on this processor";
+  if (layer.type == kInt8Type && winograd_int8_target() == nullptr)
+    return "int8 kernels of this processor are faster directly";
   if (layer.type == kOtherType) return "neither fp32 nor int8";
   if (layer.kernel_height != 3 || layer.kernel_width != 3) {
     return "window " + size_text(layer.kernel_height, layer.kernel_width);

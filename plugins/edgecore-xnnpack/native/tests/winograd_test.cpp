@@ -234,6 +234,27 @@ TEST_F(ConvolutionForms, EachChoiceHasAReason) {
             "direct (15 inputs and 64 outputs, 16 needed of each)");
 }
 
+TEST_F(ConvolutionForms, Int8LayersHaveExactTilesOf2x2WithoutVnni) {
+  ConvolutionSize layer = layer_of(7, 64);
+  layer.type = kInt8Type, layer.bytes /= sizeof(float);
+  const auto text = [&](Winograd winograd) { return texts({layer}, winograd, 128 << 20)[0]; };
+  if (winograd_int8_target() == nullptr) {
+    EXPECT_EQ(text(Winograd::kOn).rfind("direct (int8 ", 0), 0);
+    return;
+  }
+  EXPECT_EQ(text(Winograd::kOn), "Winograd F(2x2) int8, weights + 92 KiB");
+  EXPECT_EQ(text(Winograd::kAccurate), "Winograd F(2x2) int8, weights + 92 KiB");
+  EXPECT_EQ(text(Winograd::kOff), "direct (winograd is off)");
+  EXPECT_EQ(summary_of(choose_forms({layer, layer_of(56, 64)}, Winograd::kOn, 1 << 20), 1 << 20),
+            "2 convolutions: 1 Winograd F(4x4), 0 F(2x2), 1 F(2x2) int8, 0 direct; packed weights grow by 524 KiB of "
+            "1024 KiB");
+  EXPECT_EQ(texts({layer}, Winograd::kOn, 0)[0], "direct (F(2x2) takes 92 KiB more, winograd_memory has 0 KiB left)");
+  layer.rows = 6;
+  EXPECT_EQ(text(Winograd::kOn), "direct (12 tiles of 2x2, fewer than 16)");
+  layer.rows = 7, layer.channels = kMaxInt8Channels + 1;
+  EXPECT_EQ(text(Winograd::kOn), "direct (1828 inputs, more than 1827)");
+}
+
 TEST_F(ConvolutionForms, ADirectFp32LayerHasTheTileThatXnnpackChooses) {
   ConvolutionSize layer = layer_of(56, 64);
   const auto text = [&](Winograd winograd) { return form_text(choose_forms({layer}, winograd, 128 << 20)[0]); };
