@@ -1,7 +1,17 @@
-"""The int8 kernels of ours: the same integers as executorch's runtime gives, at the edges of their tiles."""
+"""The int8 kernels of ours: the same integers as executorch's runtime gives, at the edges of their tiles.
+
+Each file runs with the kernels for this processor, and with those for processors with AVX2 alone.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
 from lowered import compiled
@@ -20,8 +30,33 @@ LINEAR_SHAPES = [
     (25, 7, 65),
     (5, 4609, 33),  # more inputs than a kernel holds of a row
     (4, 9300, 16),
+    (5, 1025, 15),  # the last of the chunks, of 1024 inputs with AVX2, has one
 ]
 """Rows, inputs and outputs."""
+
+
+HAS_AVX2 = Path("/proc/cpuinfo").exists() and " avx2 " in Path("/proc/cpuinfo").read_text()
+AVX2 = "avx2,uarch=other"
+"""Value of EDGECORE_XNNPACK_HARDWARE, which each process reads once."""
+RUN = """
+import sys, numpy, edgecore
+inputs = numpy.load(sys.argv[2])
+outputs = edgecore.load(sys.argv[1], threads=int(sys.argv[3])).forward(*(inputs[name] for name in inputs.files))
+numpy.savez(sys.argv[4], *outputs)
+"""
+
+
+def outputs_with_avx2(file: bytes, inputs: list[torch.Tensor], threads: int) -> list[torch.Tensor]:
+    """Run a file in a process whose kernels are those of processors with AVX2 and without AVX512."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "model.pte").write_bytes(file)
+        np.savez(folder / "inputs.npz", *(x.numpy() for x in inputs))
+        command = [sys.executable, "-c", RUN, "model.pte", "inputs.npz", str(threads), "outputs.npz"]
+        environment = {**os.environ, "EDGECORE_XNNPACK_HARDWARE": AVX2}
+        subprocess.run(command, cwd=folder, env=environment, check=True)
+        outputs = np.load(folder / "outputs.npz")
+        return [torch.from_numpy(outputs[name]) for name in outputs.files]
 
 
 class Parallel(nn.Module):
@@ -44,10 +79,13 @@ def assert_equal_to_executorch(
     program = compiled(Parallel(*layers).eval(), *inputs, quantize=recipe, calibration=samples)
     peer = runtime.Runtime.get().load_program(bytes(program.buffer))
     wanted = peer.load_method("forward").execute(inputs)
-    got = edgecore.load(program.buffer, threads=threads).forward(*inputs)
-    for layer, result, want in zip(layers, got, wanted, strict=True):
-        error = float((result - want).abs().max() / want.abs().max())
-        assert error <= steps, f"{layer}: {error:.1e}"
+    runs = {"this processor": edgecore.load(program.buffer, threads=threads).forward(*inputs)}
+    if HAS_AVX2:
+        runs[AVX2] = outputs_with_avx2(bytes(program.buffer), inputs, threads)
+    for hardware, got in runs.items():
+        for layer, result, want in zip(layers, got, wanted, strict=True):
+            error = float((result - want).abs().max() / want.abs().max())
+            assert error <= steps, f"{layer}, {hardware}: {error:.1e}"
 
 
 def test_linear_layers_of_all_rows_and_columns_give_the_integers_of_executorch() -> None:
@@ -66,6 +104,8 @@ def test_convolutions_of_all_borders_strides_and_groups_give_the_integers_of_exe
         nn.Conv2d(5, 31, 3, 1, 2, dilation=2),
         nn.Conv2d(5, 7, 3, 1, 9, dilation=9),  # of 3 x 3 the middle row is left
         nn.Conv2d(520, 17, 3, 1, 1),
+        nn.Conv2d(31, 15, 3, 1, 1),
+        nn.Conv2d(256, 9, 3, 1, 1),  # all taps of a row fill the buffer of the kernel for AVX2
         nn.Conv2d(4620, 5, 2),  # one tap has more inputs than a kernel holds of a row
         nn.Conv2d(16, 40, 3, 1, 1),
         nn.Conv2d(17, 16, 3, 1, 1),
@@ -73,7 +113,20 @@ def test_convolutions_of_all_borders_strides_and_groups_give_the_integers_of_exe
         nn.Conv2d(12, 18, 3, 1, 1, groups=3),
         nn.ConvTranspose2d(6, 10, 3, 2, 1),
     ]
-    sizes = [(3, 15), (5, 9), (5, 9), (520, 4), (4620, 2), (16, 6), (17, 5), (64, 7), (12, 6), (6, 5)]
+    sizes = [
+        (3, 15),
+        (5, 9),
+        (5, 9),
+        (520, 4),
+        (31, 6),
+        (256, 4),
+        (4620, 2),
+        (16, 6),
+        (17, 5),
+        (64, 7),
+        (12, 6),
+        (6, 5),
+    ]
     assert_equal_to_executorch(list(layers), [torch.randn(1, c, s, s + 1) for c, s in sizes], "int8", 0)
 
 

@@ -102,13 +102,23 @@ def _operator_table(report: DelegationReport) -> dict[str, Any]:
 
 
 def _graph(report: DelegationReport) -> list[dict[str, Any]]:
-    """Return the inputs of the methods and the calls as the part "graph" of a page."""
+    """Return the inputs of the methods and the calls as the part "graph" of a page.
+
+    Quantizations and dequantizations inside a delegate are not drawn: a backend fuses most of them into the layers
+    beside them, and a quantized network has several for each layer. Their lines lead to the inputs of the first:
+    `conv -> quantize -> dequantize -> relu` becomes `conv -> relu`.
+    """
     nodes: dict[str, dict[str, Any]] = {}
-    calls = {_id(row.method, row.node) for row in report.rows}
+    calls = {(row.method, row.node) for row in report.rows}
+    hidden: dict[tuple[str, str], list[str]] = {}  # names of the drawn nodes that a hidden node reads
     for row in report.rows:
-        inputs = [_id(row.method, name) for name in row.inputs]
-        for name, key in zip(row.inputs, inputs, strict=True):
-            if key not in calls:
+        names = [drawn for name in row.inputs for drawn in hidden.get((row.method, name), [name])]
+        if row.where != "edgecore" and _short(row.operator).startswith(("quantize_", "dequantize_")):
+            hidden[row.method, row.node] = names
+            continue
+        inputs = {_id(row.method, name): name for name in names}
+        for key, name in inputs.items():
+            if (row.method, name) not in calls:
                 nodes.setdefault(key, _node(key, operator=name))
         nodes[_id(row.method, row.node)] = _node(
             _id(row.method, row.node),
@@ -118,7 +128,7 @@ def _graph(report: DelegationReport) -> list[dict[str, Any]]:
             backend=row.where,
             partition=row.partition,
             shape=row.shape,
-            inputs=inputs,
+            inputs=list(inputs),
         )
     return list(nodes.values())
 
