@@ -229,13 +229,9 @@ void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t thr
     fail(error_code(status), "XNNPACK could not create a graph: %s", status_name(status));
   }
   const Subgraph subgraph(created, xnn_delete_subgraph);
-  // Fuse nodes only if no value is exposed (in memory outside of XNNPACK's workspace): an exposed value must be written
-  // and read when its own nodes run, and a fused node may access it at another time.
-  if (exposed.empty()) {
-    runtime->sums = find_sums(graph);
-    runtime->tables = find_tables(graph);
-    compute_tables(graph, data, &runtime->tables);
-  }
+  runtime->sums = find_sums(graph, exposed);
+  runtime->tables = find_tables(graph, exposed);
+  compute_tables(graph, data, &runtime->tables);
   runtime->steps = define(graph, exposed, *runtime, subgraph.get());
   if (runtime->weight_cache) runtime->weights.name_packings(graph, data);
   for (const Node &node : graph.nodes) {

@@ -211,7 +211,7 @@ class Instance {
     if (!prepared_ || shapes != shapes_) {
       prepared_ = false;
       shapes_ = std::move(shapes);
-      memory_.allocate(shapes_);
+      memory_.allocate(shapes_, runtime_.sums, runtime_.tables);
       allocate_scratch();
       const std::unique_lock<std::mutex> lock = lock_workspace(runtime_.workspace);
       plan();

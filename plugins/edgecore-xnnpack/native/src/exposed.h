@@ -24,8 +24,9 @@ class ExposedMemory {
   // a run.
   ExposedMemory(const Graph &graph, const Exposed &exposed, std::vector<void *> states, bool is_kept);
 
-  // Allocates memory for the exposed values; `shapes` has the shape of each value of the graph.
-  void allocate(const std::vector<Shape> &shapes);
+  // Allocates memory for the exposed values; `shapes` has the shape of each value of the graph. A fused node writes or
+  // reads values at another time than the nodes that it replaces; `sums` and `tables` have the fused nodes.
+  void allocate(const std::vector<Shape> &shapes, const Sums &sums, const Tables &tables);
 
   // Returns the memory of exposed value number `index`.
   void *operator[](size_t index) const { return data_[index]; }
@@ -40,7 +41,6 @@ class ExposedMemory {
   const Exposed &exposed_;
   const std::vector<void *> states_;
   const bool is_kept_;
-  std::vector<uint32_t> produced_;  // for each exposed value: index of the node that computes the value
   std::vector<void *> data_;
   Copies memory_;
 };

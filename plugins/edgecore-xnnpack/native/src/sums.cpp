@@ -40,9 +40,10 @@ xnn_status add_to_convolution(xnn_subgraph_t subgraph, uint32_t other, const Qua
   return xnn_add_to_convolution_2d(subgraph, other, product.scale, product.zero_point, min, max);
 }
 
-Sums find_sums(const Graph &graph) {
+Sums find_sums(const Graph &graph, const std::vector<uint32_t> &exposed) {
   Sums sums = {std::vector<uint32_t>(graph.nodes.size(), kNone), std::vector<bool>(graph.nodes.size())};
   std::vector<uint32_t> uses(graph.values.size()), producer(graph.values.size(), kNone);
+  for (uint32_t value : exposed) ++uses[value];
   for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
     for (uint32_t value : graph.nodes[i].in) {
       if (value != kNone) ++uses[value];

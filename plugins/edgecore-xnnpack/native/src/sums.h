@@ -21,9 +21,9 @@ struct Sums {
 };
 
 // Finds Add nodes that a convolution's kernel can compute with bit-identical results: the convolution is int8, its
-// kernel on this processor can add, only the Add uses its output, and the Add's other operand has the same shape and is
-// computed before the convolution.
-Sums find_sums(const Graph &graph);
+// kernel on this processor can add, only the Add uses its output, which is not among the `exposed` values, and the
+// Add's other operand has the same shape and is computed before the convolution.
+Sums find_sums(const Graph &graph, const std::vector<uint32_t> &exposed);
 
 // Returns the operand of the Add that `convolution` adds to its own result.
 uint32_t added_value(const Graph &graph, const Sums &sums, size_t convolution);

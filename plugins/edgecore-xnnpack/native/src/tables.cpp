@@ -100,7 +100,7 @@ Tables::Bytes compute_table(const Graph &graph, const std::vector<const void *> 
 
 }  // namespace
 
-Tables find_tables(const Graph &graph) {
+Tables find_tables(const Graph &graph, const std::vector<uint32_t> &exposed) {
   if (xnn_define_table == nullptr) return {};
   const size_t count = graph.nodes.size();
   Tables tables = {std::vector<uint32_t>(count, kNone), std::vector<bool>(count), {}};
@@ -117,6 +117,7 @@ Tables find_tables(const Graph &graph) {
   }
   // Work backwards, so that all uses of a result are known: a node is not computed if only tables read it.
   std::vector<bool> has_use(graph.values.size()), has_other_use(graph.values.size());
+  for (uint32_t value : exposed) has_other_use[value] = true;
   for (size_t i = count; i-- > 0;) {
     const Node &node = graph.nodes[i];
     const uint32_t out = node.out[0];

@@ -27,8 +27,9 @@ struct Tables {
 };
 
 // Finds conversion nodes from float to 8 bits whose result is a function of a single 8-bit value: all nodes from that
-// value to the conversion are elementwise, and their other operands are constants of one element.
-Tables find_tables(const Graph &graph);
+// value to the conversion are elementwise, and their other operands are constants of one element. Nodes that compute
+// `exposed` values are not skipped.
+Tables find_tables(const Graph &graph, const std::vector<uint32_t> &exposed);
 
 // Computes the bytes of the tables by running the nodes that they replace on all 256 bytes. `data` has the address of
 // each constant. Throws backend::Failure.

@@ -9,19 +9,21 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-// Numbers of floats that fit into an L2 cache of 1 MB: kBlockFloats for the data of a block of tiles, kCachedFloats for
+// Numbers of bytes that fit into an L2 cache of 1 MB: kBlockBytes for the data of a block of tiles, kCachedBytes for
 // data that are read repeatedly (weights, or all transformed inputs).
-constexpr uint64_t kBlockFloats = (640 << 10) / sizeof(float), kCachedFloats = (1 << 20) / sizeof(float);
+constexpr uint64_t kBlockBytes = 640 << 10, kCachedBytes = 1 << 20;
+constexpr uint64_t kProductBytes = 4;  // fp32 or int32
 
 uint64_t round_up(uint64_t count) { return (count + kWinogradChannels - 1) / kWinogradChannels * kWinogradChannels; }
 uint64_t positions(const WinogradLayer &layer) { return uint64_t{layer.form + 2} * (layer.form + 2); }
 uint64_t divide_up(uint64_t count, uint64_t size) { return (count + size - 1) / size; }
 
-uint64_t transformed_floats(const WinogradLayer &layer, uint64_t tiles) {
-  return positions(layer) * winograd_stride(tiles, round_up(layer.channels));
+uint64_t transformed_bytes(const WinogradTarget &target, const WinogradLayer &layer, uint64_t tiles) {
+  const uint64_t bytes = target.factor_bytes;
+  return positions(layer) * winograd_stride(tiles, round_up(layer.channels), bytes) * bytes;
 }
-uint64_t product_floats(const WinogradTarget &target, const WinogradLayer &layer, uint64_t tiles) {
-  return positions(layer) * winograd_stride(tiles, target.slice);
+uint64_t product_bytes(const WinogradTarget &target, const WinogradLayer &layer, uint64_t tiles) {
+  return positions(layer) * winograd_stride(tiles, target.slice, kProductBytes) * kProductBytes;
 }
 
 // Sets Winograd's matrix G, which transforms the 3 numbers of a filter's column to m + 2 numbers.
@@ -57,6 +59,19 @@ const WinogradTarget *winograd_target() {
 #endif
 }
 
+const WinogradTarget *winograd_int8_target() {
+#if defined(__x86_64__)
+  static const WinogradTarget *const target = []() -> const WinogradTarget * {
+    if (may_use("avxvnni", true) || may_use("avx512vnni", true)) return nullptr;
+    if (may_use("avx512skx", __builtin_cpu_supports("avx512bw"))) return &winograd_int8_avx512skx;
+    return may_use("avx2", __builtin_cpu_supports("avx2")) ? &winograd_int8_avx2 : nullptr;
+  }();
+  return target;
+#else
+  return nullptr;
+#endif
+}
+
 uint64_t winograd_tiles(const WinogradLayer &layer) {
   const uint64_t m = layer.form;
   return layer.batch * ((layer.rows + m - 1) / m) * ((layer.columns + m - 1) / m);
@@ -66,44 +81,46 @@ WinogradSharing winograd_sharing(const WinogradTarget &target, const WinogradLay
   const uint64_t tiles = winograd_tiles(layer), slices = divide_up(layer.outputs, target.slice);
   // Choose a size of blocks for which the transformed inputs and products of a block fit into the L2 cache. If there
   // are enough tiles, each worker has at least two blocks, because the last block may be small.
-  const uint64_t tile = positions(layer) * (round_up(layer.channels) + target.slice);
-  uint64_t size = std::max<uint64_t>(kBlockFloats / tile, 14);
+  const uint64_t tile =
+      positions(layer) * (round_up(layer.channels) * target.factor_bytes + target.slice * kProductBytes);
+  uint64_t size = std::max<uint64_t>(kBlockBytes / tile, 14);
   if (workers > 1) size = std::min(size, divide_up(tiles, 2 * workers));
   const uint64_t blocks = divide_up(tiles, size);
-  const uint64_t weights = winograd_packed_floats(layer), transformed = transformed_floats(layer, tiles);
-  const uint64_t by_blocks = weights <= kCachedFloats ? weights : blocks * weights;
+  const uint64_t weights = winograd_packed_bytes(target, layer), transformed = transformed_bytes(target, layer, tiles);
+  const uint64_t by_blocks = weights <= kCachedBytes ? weights : blocks * weights;
   // Count only half of the inputs' bytes: the inputs were just written, so they come from a nearer cache than the
   // weights.
-  const uint64_t by_slices = weights + (transformed <= kCachedFloats / 2 ? 0 : slices * transformed / 2);
+  const uint64_t by_slices = weights + (transformed <= kCachedBytes / 2 ? 0 : slices * transformed / 2);
   if (slices >= workers && by_slices < by_blocks) return {true, 1};
   return {false, blocks};
 }
 
-uint64_t winograd_scratch_floats(const WinogradTarget &target, const WinogradLayer &layer, WinogradSharing sharing,
-                                 uint64_t workers) {
+uint64_t winograd_scratch_bytes(const WinogradTarget &target, const WinogradLayer &layer, WinogradSharing sharing,
+                                uint64_t workers) {
   const uint64_t tiles = divide_up(winograd_tiles(layer), sharing.blocks);
-  return (sharing.by_slices ? 1 : workers) * transformed_floats(layer, tiles) +
-         workers * product_floats(target, layer, tiles);
+  return (sharing.by_slices ? 1 : workers) * transformed_bytes(target, layer, tiles) +
+         workers * product_bytes(target, layer, tiles);
 }
 
-void run_winograd(const WinogradTarget &target, const WinogradLayer &layer, WinogradSharing sharing, const float *input,
-                  float *output, float *scratch, const WinogradLoop &loop) {
+void run_winograd(const WinogradTarget &target, const WinogradLayer &layer, WinogradSharing sharing, const void *input,
+                  void *output, void *scratch, const WinogradLoop &loop) {
+  auto *const bytes = static_cast<uint8_t *>(scratch);
   const uint64_t tiles = winograd_tiles(layer), slices = divide_up(layer.outputs, target.slice);
-  const uint64_t largest = divide_up(tiles, sharing.blocks), products = product_floats(target, layer, largest);
-  const uint64_t transformed = transformed_floats(layer, largest);
+  const uint64_t largest = divide_up(tiles, sharing.blocks), products = product_bytes(target, layer, largest);
+  const uint64_t transformed = transformed_bytes(target, layer, largest);
   if (sharing.by_slices) {
     const WinogradBlock all = {0, tiles};
     loop(tiles,
-         [&](uint64_t begin, uint64_t end, uint32_t) { target.transform(layer, input, all, begin, end, scratch); });
+         [&](uint64_t begin, uint64_t end, uint32_t) { target.transform(layer, input, all, begin, end, bytes); });
     loop(slices, [&](uint64_t begin, uint64_t end, uint32_t worker) {
       for (uint64_t i = begin; i < end; ++i) {
-        target.multiply(layer, scratch, all, i * target.slice, scratch + transformed + worker * products, output);
+        target.multiply(layer, bytes, all, i * target.slice, bytes + transformed + worker * products, output);
       }
     });
     return;
   }
   loop(sharing.blocks, [&](uint64_t begin, uint64_t end, uint32_t worker) {
-    float *const own = scratch + worker * (transformed + products);
+    uint8_t *const own = bytes + worker * (transformed + products);
     for (uint64_t i = begin; i < end; ++i) {
       const WinogradBlock block = {i * tiles / sharing.blocks, (i + 1) * tiles / sharing.blocks};
       target.transform(layer, input, block, block.first, block.last, own);
@@ -114,8 +131,9 @@ void run_winograd(const WinogradTarget &target, const WinogradLayer &layer, Wino
   });
 }
 
-uint64_t winograd_packed_floats(const WinogradLayer &layer) {
-  return round_up(layer.outputs) * (positions(layer) * round_up(layer.channels) + 1);
+uint64_t winograd_packed_bytes(const WinogradTarget &target, const WinogradLayer &layer) {
+  const uint64_t bias = sizeof(float), scale = target.factor_bytes == 4 ? 0 : sizeof(float);
+  return round_up(layer.outputs) * (positions(layer) * round_up(layer.channels) * target.factor_bytes + bias + scale);
 }
 
 void pack_winograd(const WinogradTarget &target, const WinogradLayer &layer, const float *filter, const float *bias,
@@ -156,6 +174,38 @@ void pack_winograd(const WinogradTarget &target, const WinogradLayer &layer, con
   }
   float *const biases = packed + outputs * a * a * channels;
   for (uint64_t k = 0; k < outputs; ++k) biases[k] = bias == nullptr || k >= layer.outputs ? 0 : bias[k];
+}
+
+void pack_winograd_int8(const WinogradTarget &target, const WinogradLayer &layer, const int8_t *filter,
+                        const int32_t *bias, const float *scales, void *packed) {
+  const uint64_t channels = round_up(layer.channels), outputs = round_up(layer.outputs);
+  constexpr uint64_t kPositions = 16;
+  // The transform of F(2x2), times 2.
+  const auto transform = [](const int32_t *from, uint64_t step, int32_t *to) {
+    const int32_t outer = from[0] + from[2 * step], middle = from[step];
+    to[0] = 2 * from[0], to[1] = outer + middle, to[2] = outer - middle, to[3] = 2 * from[2 * step];
+  };
+  auto *const weights = static_cast<int16_t *>(packed);
+  std::fill_n(weights, outputs * kPositions * channels, static_cast<int16_t>(0));
+  for (uint64_t k = 0; k < layer.outputs; ++k) {
+    const uint64_t first = k / target.slice * target.slice, width = std::min(target.slice, outputs - first);
+    for (uint64_t c = 0; c < layer.channels; ++c) {
+      int32_t taps[9], half[3][4], all[4];  // half: transforms of the filter's columns
+      for (uint64_t tap = 0; tap < 9; ++tap) taps[tap] = filter[(k * 9 + tap) * layer.channels + c];
+      for (uint64_t j = 0; j < 3; ++j) transform(taps + j, 3, half[j]);
+      int16_t *to = weights + (first * kPositions * channels + c / 2 * 2 * width + (k - first) * 2 + c % 2);
+      for (uint64_t i = 0; i < 4; ++i) {
+        transform(&half[0][i], 4, all);
+        for (uint64_t j = 0; j < 4; ++j, to += channels * width) *to = static_cast<int16_t>(all[j]);
+      }
+    }
+  }
+  auto *const biases = reinterpret_cast<int32_t *>(weights + outputs * kPositions * channels);
+  auto *const factors = reinterpret_cast<float *>(biases + outputs);
+  for (uint64_t k = 0; k < outputs; ++k) {
+    biases[k] = bias == nullptr || k >= layer.outputs ? 0 : bias[k];
+    factors[k] = k >= layer.outputs ? 0 : scales[k];
+  }
 }
 
 }  // namespace edgecore::xnnpack

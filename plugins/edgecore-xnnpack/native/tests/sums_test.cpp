@@ -56,7 +56,7 @@ class Sums1x1 : public testing::Test {
 
   // Returns the pairs of a convolution and its addition.
   std::vector<std::pair<size_t, uint32_t>> found() const {
-    const Sums sums = find_sums(graph_);
+    const Sums sums = find_sums(graph_, {});
     std::vector<std::pair<size_t, uint32_t>> pairs;
     size_t skipped = 0;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -74,17 +74,17 @@ class Sums1x1 : public testing::Test {
 TEST_F(Sums1x1, AConvolutionAddsItsInputInEitherOrder) {
   add(convolution(0), 0);
   EXPECT_EQ(found(), (Pairs{{0, 1}}));
-  EXPECT_EQ(added_value(graph_, find_sums(graph_), 0), 0u);
+  EXPECT_EQ(added_value(graph_, find_sums(graph_, {}), 0), 0u);
   std::swap(graph_.nodes[1].in[0], graph_.nodes[1].in[1]);
   EXPECT_EQ(found(), (Pairs{{0, 1}}));
-  EXPECT_EQ(added_value(graph_, find_sums(graph_), 0), 0u);
+  EXPECT_EQ(added_value(graph_, find_sums(graph_, {}), 0), 0u);
 }
 
 TEST_F(Sums1x1, OfTwoConvolutionsTheLastAdds) {
   const uint32_t first = convolution(0), second = convolution(0);
   add(first, second);
   EXPECT_EQ(found(), (Pairs{{1, 2}}));
-  EXPECT_EQ(added_value(graph_, find_sums(graph_), 1), first);
+  EXPECT_EQ(added_value(graph_, find_sums(graph_, {}), 1), first);
 }
 
 TEST_F(Sums1x1, AChainOfSums) {
@@ -117,6 +117,12 @@ TEST_F(Sums1x1, NotIfTheProductsAreAnOutputOrAddedToThemselves) {
   EXPECT_EQ(found(), Pairs());
 }
 
+TEST_F(Sums1x1, NotIfTheProductsAreExposed) {
+  const uint32_t product = convolution(0), sum = add(product, 0);
+  EXPECT_FALSE(find_sums(graph_, {product}).has(0));
+  EXPECT_TRUE(find_sums(graph_, {0, sum}).has(0));
+}
+
 TEST_F(Sums1x1, NotIfAnOperandIsBroadcast) {
   const uint32_t row = value(Type::kQint8, Role::kInput, {4, {1, 1, 1, 8}});
   add(convolution(0), row);
@@ -134,7 +140,7 @@ TEST_F(Sums1x1, NotWithGroupsOrOneScaleOrWithoutABias) {
 TEST_F(Sums1x1, ShapesOfARunMustBeEqual) {
   const uint32_t other = image(Role::kInput);
   add(convolution(0), other);
-  const Sums sums = find_sums(graph_);
+  const Sums sums = find_sums(graph_, {});
   std::vector<Shape> shapes;
   for (const Value &value : graph_.values) shapes.push_back(value.shape);
   check_sums(graph_, sums, shapes.data());

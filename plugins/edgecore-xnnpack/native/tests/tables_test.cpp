@@ -48,7 +48,7 @@ class TablesOf8Bits : public testing::Test {
 
   // Returns a letter for each node: 't' for a table, '-' for a node that is not computed, 'x' for others.
   std::string found() const {
-    const Tables tables = find_tables(graph_);
+    const Tables tables = find_tables(graph_, {});
     std::string letters;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) letters += tables.has(i) ? 't' : tables.skips(i) ? '-' : 'x';
     return letters;
@@ -61,14 +61,14 @@ TEST_F(TablesOf8Bits, SiLUIsOneTable) {
   const uint32_t x = to_float(0);
   to_int8(multiply(x, unary(wire::NodeUnion_Sigmoid, x)));
   EXPECT_EQ(found(), "---t");
-  EXPECT_EQ(find_tables(graph_).source[3], 0u);
+  EXPECT_EQ(find_tables(graph_, {}).source[3], 0u);
 }
 
 TEST_F(TablesOf8Bits, AnInt8ValueBetweenIsTheSourceOfTheNext) {
   const uint32_t first = to_int8(unary(wire::NodeUnion_Tanh, to_float(0)));
   to_int8(unary(wire::NodeUnion_Abs, to_float(first)));
   EXPECT_EQ(found(), "--t--t");
-  EXPECT_EQ(find_tables(graph_).source[5], first);
+  EXPECT_EQ(find_tables(graph_, {}).source[5], first);
 }
 
 TEST_F(TablesOf8Bits, AFloatWithAnotherUseIsStillComputed) {
@@ -80,6 +80,14 @@ TEST_F(TablesOf8Bits, AFloatWithAnotherUseIsStillComputed) {
   EXPECT_EQ(found(), "--t");
   graph_.values[y].role = Role::kOutput;
   EXPECT_EQ(found(), "xxt");
+}
+
+TEST_F(TablesOf8Bits, AnExposedFloatIsStillComputed) {
+  const uint32_t x = to_float(0), y = unary(wire::NodeUnion_Tanh, x), z = to_int8(unary(wire::NodeUnion_Abs, y));
+  const Tables tables = find_tables(graph_, {y});
+  EXPECT_FALSE(tables.skips(0) || tables.skips(1));
+  EXPECT_TRUE(tables.skips(2) && tables.has(3));
+  EXPECT_TRUE(find_tables(graph_, {0, z}).skips(1));
 }
 
 TEST_F(TablesOf8Bits, NotOfTwoValuesOrOfOthersThanElementwiseNodes) {
@@ -105,7 +113,7 @@ TEST_F(TablesOf8Bits, TheBytesAreThoseOfTheNodes) {
   const float factor = 0.5f;
   std::vector<const void *> data(graph_.values.size());
   data[half] = &factor;
-  Tables tables = find_tables(graph_);
+  Tables tables = find_tables(graph_, {});
   compute_tables(graph_, data, &tables);
   for (int i = -128; i < 128; ++i) {
     const float real = std::fabs(0.5f * static_cast<float>(i - 3)) * factor;

@@ -62,8 +62,9 @@ struct Problem {
       return reinterpret_cast<float *>(memory->allocate(count * sizeof(float), 0, alignment, at_start));
     };
     trial::GuardedMemory memory[4];
-    float *in = place(&memory[0], input.size(), 4), *packed = place(&memory[1], winograd_packed_floats(layer), 64);
-    float *scratch = place(&memory[2], winograd_scratch_floats(target, layer, sharing, 2), 64);
+    float *in = place(&memory[0], input.size(), 4),
+          *packed = place(&memory[1], winograd_packed_bytes(target, layer) / sizeof(float), 64);
+    float *scratch = place(&memory[2], winograd_scratch_bytes(target, layer, sharing, 2) / sizeof(float), 64);
     const uint64_t count = layer.batch * layer.rows * layer.columns * layer.outputs;
     float *out = place(&memory[3], count, 4);
     std::copy(input.begin(), input.end(), in);
@@ -224,13 +225,34 @@ TEST_F(ConvolutionForms, EachChoiceHasAReason) {
             "direct (16 tiles of 2x2, fewer than 20)");
   EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->rows = 1, l->columns = 100; }),
             "Winograd F(2x2), weights + 112 KiB (an image of 1x100)");
-  EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->is_fp32 = 0; }), "direct (not fp32)");
+  EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->type = kOtherType; }), "direct (neither fp32 nor int8)");
   EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->kernel_width = 1; }), "direct (window 3x1)");
   EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->stride_height = 2; }), "direct (stride 2x1)");
   EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->dilation_width = 2; }), "direct (dilation 1x2)");
   EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->groups = 4; }), "direct (4 groups)");
   EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->channels = 15; }),
             "direct (15 inputs and 64 outputs, 16 needed of each)");
+}
+
+TEST_F(ConvolutionForms, Int8LayersHaveExactTilesOf2x2WithoutVnni) {
+  ConvolutionSize layer = layer_of(7, 64);
+  layer.type = kInt8Type, layer.bytes /= sizeof(float);
+  const auto text = [&](Winograd winograd) { return texts({layer}, winograd, 128 << 20)[0]; };
+  if (winograd_int8_target() == nullptr) {
+    EXPECT_EQ(text(Winograd::kOn).rfind("direct (int8 ", 0), 0);
+    return;
+  }
+  EXPECT_EQ(text(Winograd::kOn), "Winograd F(2x2) int8, weights + 92 KiB");
+  EXPECT_EQ(text(Winograd::kAccurate), "Winograd F(2x2) int8, weights + 92 KiB");
+  EXPECT_EQ(text(Winograd::kOff), "direct (winograd is off)");
+  EXPECT_EQ(summary_of(choose_forms({layer, layer_of(56, 64)}, Winograd::kOn, 1 << 20), 1 << 20),
+            "2 convolutions: 1 Winograd F(4x4), 0 F(2x2), 1 F(2x2) int8, 0 direct; packed weights grow by 524 KiB of "
+            "1024 KiB");
+  EXPECT_EQ(texts({layer}, Winograd::kOn, 0)[0], "direct (F(2x2) takes 92 KiB more, winograd_memory has 0 KiB left)");
+  layer.rows = 6;
+  EXPECT_EQ(text(Winograd::kOn), "direct (12 tiles of 2x2, fewer than 16)");
+  layer.rows = 7, layer.channels = kMaxInt8Channels + 1;
+  EXPECT_EQ(text(Winograd::kOn), "direct (1828 inputs, more than 1827)");
 }
 
 TEST_F(ConvolutionForms, ADirectFp32LayerHasTheTileThatXnnpackChooses) {
@@ -246,8 +268,8 @@ TEST_F(ConvolutionForms, ADirectFp32LayerHasTheTileThatXnnpackChooses) {
   EXPECT_EQ(text(Winograd::kOff), "direct (winograd is off), tiles of " + tile_text(chosen_tile(16, 64 * 4)));
   layer.channels = layer.outputs = 1;  // XNNPACK has other kernels for this
   EXPECT_EQ(text(Winograd::kOff), "direct (winograd is off)");
-  layer.is_fp32 = 0, layer.channels = 64;
-  EXPECT_EQ(text(Winograd::kOn), "direct (not fp32)");
+  layer.type = kOtherType, layer.channels = 64;
+  EXPECT_EQ(text(Winograd::kOn), "direct (neither fp32 nor int8)");
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(WinogradKernels);  // 32-bit Arm has none

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -209,6 +210,71 @@ def test_each_instruction_set_computes_each_form(hardware: str, tmp_path: Path) 
     assert torch.equal(results[0], results[1]) and torch.equal(results[2], results[3])
     for result in results:
         assert error(result.reshape(expected.shape), expected) < 5e-6
+
+
+class Int8Layers(nn.Module):
+    """Convolutions of several sizes side by side, and the two kinds of blocks whose nodes are fused beside them."""
+
+    SIZES = ((16, 16, 7, 9), (17, 40, 8, 9), (64, 33, 13, 8), (130, 48, 8, 7), (24, 64, 24, 21))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv2d(c, k, 3, padding=i % 3) for i, (c, k, *_) in enumerate(self.SIZES))
+        self.first, self.second, self.third = (nn.Conv2d(24, 24, size, padding=size // 2) for size in (3, 3, 1))
+
+    def forward(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
+        results = [layer(x) for layer, x in zip(self.layers, inputs, strict=True)]
+        x = nn.functional.silu(self.first(inputs[-1]))  # a table
+        y = nn.functional.relu6(self.second(x) + x)
+        z = torch.relu(self.third(y) + y)
+        return [*results[:2], torch.relu(results[2]), results[3].clamp(-0.5, 0.7), results[4], self.first(z) + y, z]
+
+
+# Runs a file with each form and number of threads, on the processor that the environment names; saves all results.
+RUN_INT8 = """
+import sys
+import numpy as np
+import edgecore
+inputs = list(np.load(sys.argv[2]).values())
+results = {}
+for winograd in ("off", "accurate", "on"):
+    for threads in (1, 2, 3):
+        model = edgecore.load(sys.argv[1], threads=threads, options={"xnnpack": {"winograd": winograd}})
+        for i, result in enumerate(model.forward(*inputs)):
+            results[f"{winograd} {threads} {i}"] = np.array(result)
+np.savez(sys.argv[3], **results)
+"""
+
+
+@pytest.mark.parametrize("hardware", ["avx2", "avx512skx", "avxvnni"])
+def test_winograd_convolutions_give_the_integers_of_executorch(hardware: str, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("executorch.runtime")
+    flag = {"avx512skx": "avx512bw", "avxvnni": "avx_vnni"}.get(hardware, hardware)
+    if flag not in Path("/proc/cpuinfo").read_text().split():
+        pytest.skip("this processor lacks it")
+    torch.manual_seed(0)
+    inputs = [torch.randn(1 + i % 2, c, rows, columns) for i, (c, _, rows, columns) in enumerate(Int8Layers.SIZES)]
+    options = {"quantize": "int8", "calibration": [tuple(inputs)]}
+    program = edgecore.compile(Int8Layers().eval(), tuple(inputs), backends=["xnnpack"], **options)
+    path, arrays, results = tmp_path / "net.pte", tmp_path / "inputs.npz", tmp_path / "results.npz"
+    program.save(path)
+    np.savez(arrays, *(x.numpy() for x in inputs))
+    peer = runtime.Runtime.get().load_program(bytes(program.buffer))
+    wanted = peer.load_method("forward").execute(inputs)
+    command = [sys.executable, "-c", RUN_INT8, str(path), str(arrays), str(results)]
+    environment = {**os.environ, "EDGECORE_XNNPACK_HARDWARE": hardware, "EDGECORE_LOG": "info"}
+    log = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stderr
+    summary = "9 convolutions: 0 Winograd F(4x4), 0 F(2x2), 7 F(2x2) int8, 2 direct"
+    if hardware == "avxvnni":
+        assert "F(2x2) int8" not in log and "direct (int8 kernels of this processor are faster directly)" in log
+    else:
+        assert log.count(summary) == 6  # accurate and on, with three numbers of threads
+        assert "(Conv2d): direct (12 tiles of 2x2, fewer than 16)" in log
+        assert "(Conv2d): Winograd F(2x2) int8, weights + " in log
+    got = np.load(results)
+    for name, result in got.items():
+        want = wanted[int(name.split()[-1])].numpy()
+        assert np.array_equal(result, want), f"{name}: {np.abs(result - want).max()}"
 
 
 def test_an_infinity_makes_its_tile_nan_and_changes_no_other() -> None:

@@ -16,6 +16,7 @@ from edgecore_xnnpack.blob.format import read_graph
 from edgecore_xnnpack.library import DESCRIBE_FORMS, call
 from edgecore_xnnpack.schema import graph as g
 
+_OTHER_TYPE, _FP32_TYPE, _INT8_TYPE = range(3)  # C++ enum ConvolutionType
 _LIMITS_OFF = (float("-inf"), float("inf"))
 
 
@@ -60,12 +61,14 @@ def _forms(graph: g.Graph) -> dict[int, list[str]]:
         if len(output.dims) != 4:
             continue
         is_fp32 = all(value.datatype == g.Datatype.FP32 for value in (image, kernel, output))
+        is_int8 = image.datatype == output.datatype == g.Datatype.QINT8
+        kind = _FP32_TYPE if is_fp32 else _INT8_TYPE if is_int8 else _OTHER_TYPE
         # Append the fields of the C++ struct ConvolutionSize in the order of its declaration
         # (native/src/convolution_forms.h).
         numbers += [
-            is_fp32, conv.kernel_height, conv.kernel_width, conv.subsampling_height, conv.subsampling_width,
+            kind, conv.kernel_height, conv.kernel_width, conv.subsampling_height, conv.subsampling_width,
             conv.dilation_height, conv.dilation_width, conv.groups, conv.group_input_channels,
-            conv.group_output_channels, *output.dims[:3], 4 * prod(kernel.dims),
+            conv.group_output_channels, *output.dims[:3], (1 if is_int8 else 4) * prod(kernel.dims),
         ]  # fmt: skip
         indices.append(index)
     if not indices:
