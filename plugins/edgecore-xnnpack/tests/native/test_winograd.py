@@ -254,7 +254,7 @@ def test_winograd_convolutions_give_the_integers_of_executorch(hardware: str, tm
         pytest.skip("this processor lacks it")
     torch.manual_seed(0)
     inputs = [torch.randn(1 + i % 2, c, rows, columns) for i, (c, _, rows, columns) in enumerate(Int8Layers.SIZES)]
-    options = {"quantize": "int8", "calibration": [tuple(inputs)]}
+    options: dict[str, Any] = {"quantize": "int8", "calibration": [tuple(inputs)]}
     program = edgecore.compile(Int8Layers().eval(), tuple(inputs), backends=["xnnpack"], **options)
     path, arrays, results = tmp_path / "net.pte", tmp_path / "inputs.npz", tmp_path / "results.npz"
     program.save(path)
