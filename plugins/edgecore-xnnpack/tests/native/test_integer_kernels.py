@@ -170,7 +170,8 @@ def test_sums_with_convolutions_give_the_integers_of_executorch(threads: int) ->
 def test_depthwise_convolutions_of_all_borders_and_channels_give_the_integers_of_executorch() -> None:
     layers, inputs = [], []
     for taps in (2, 3, 5, 7):
-        for channels, width, stride in ((1, 1, 1), (31, 9, 2), (97, 6, 1)):
+        # Kernels compute up to 64 pixels of a row with the same weights, and with more than 128 channels 16 pixels.
+        for channels, width, stride in ((1, 1, 1), (31, 9, 2), (97, 6, 1), (8, 67, 1), (130, 35, 1), (24, 131, 2)):
             layers.append(nn.Conv2d(channels, channels, taps, stride, taps // 2, groups=channels))
             inputs.append(torch.randn(1, channels, 5, width))
     assert_equal_to_executorch(layers, inputs, "int8", 0)
