@@ -100,7 +100,7 @@ class Module {
   // Sets the LoadMode for the files that are added or opened by path after this call. The default is LoadMode::kMmap.
   void set_load_mode(LoadMode mode);
 
-  // Adds a .ptd file, which holds weights or data of delegates that are not in the .pte file. May be called for several
+  // Adds a .ptd file, which holds weights, or data for delegates, that the .pte file lacks. May be called for several
   // files. Uses the file at `path`, copies `bytes`, or uses a loader, which must outlive the module and its sessions.
   // Error messages use `name` for bytes and for a loader. Errors: as open_file and DataFile::load.
   Status add_data(const char *path, Error &error);

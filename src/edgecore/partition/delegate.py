@@ -150,7 +150,7 @@ def _delegate_in_bodies(
     delegated: list[_Partition] = []
     name_apart(program)
     for body in body_programs(program):
-        _drop_tags({"": body})  # some partitioners tag the bodies of a method, too
+        _drop_tags({"": body})  # drop tags of partitioners that also tagged branches and loops of the method
         answer = _ask(body, partitioner, {})
         results.append(answer.result)
         _note_answer(body, answer, {}, diagnostics, required)

@@ -24,7 +24,10 @@ from edgecore.passes.in_place import is_mutable, written_by
 from edgecore.passes.library.functionalize import functionalize
 
 _ORIGIN = "edgecore_origin"
-"""Key in `node.meta["custom"]`: the call's original name, which functional operators inherit from in-place ones."""
+"""Key in `node.meta["custom"]` whose value is the node's name in the original program.
+
+A functional operator that replaces an in-place one keeps the metadata, so that the name survives functionalization.
+"""
 
 
 def functional_copy(program: ExportedProgram, *, statistics: bool = True) -> tuple[ExportedProgram, dict[str, str]]:

@@ -70,8 +70,8 @@ def export_portable(checkpoint: Checkpoint, file: str | Path, options: PortableO
     The file's method is `forward(tokens [1, T], input_pos [1]) -> logits [1, vocabulary]` of the last token.
 
     Raises:
-        ConfigError: The backend is not known, or does not support the bits, group, context or chunk; or the folder does
-            not exist.
+        ConfigError: The backend is not known, or does not support the bits, group, context or chunk; or the folder of
+            the file does not exist.
         CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
     """
     target = TARGETS.get(options.backend)

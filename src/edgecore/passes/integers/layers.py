@@ -102,9 +102,10 @@ def _geometry(layer: Node, integers: torch.Tensor) -> tuple[list[int], ...]:
 def _channels(
     source: Integers, weight: _Weight, integers: torch.Tensor, bias: Any, result: Integers, constants: Constants
 ) -> torch.Tensor | None:
-    """Return the bias, multiplier and shift of each output channel as [3, outputs], in the dtype of the sums.
+    """Return the bias, multiplier and shift of each output channel as [3, outputs], in the dtype of the layer's sums.
 
-    Returns None if a bias or a multiplier exceeds its integer range.
+    Returns None if the layer adds up too many products, the bias is not constant, or a bias or a multiplier exceeds its
+    integer range.
     """
     rows = integers.reshape(integers.shape[0], -1).to(torch.int64)
     if rows.shape[1] > MAX_DEPTH or (bias is not None and not constants.has(bias)):

@@ -50,8 +50,8 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
 
     Args:
         program: The program.
-        statistics: False to let batch norms in training write their running statistics, because quantization-aware
-            training supports no other form.
+        statistics: Whether updates of running statistics become functional, too. False keeps batch norms in training
+            as operators that write their statistics in place; quantization-aware training supports only this form.
 
     Raises:
         CompileError: `statistics` is False, and the program needs torch's functionalization, which would replace the

@@ -1,4 +1,4 @@
-"""The page of a sweep: a matrix with filters, a scatter plot with the best cells, and changes since another sweep."""
+"""The page of a sweep: a matrix with filters, a scatter plot with its Pareto front, and changes since another sweep."""
 
 from __future__ import annotations
 

@@ -25,7 +25,9 @@ aten = torch.ops.aten
 
 MIN_FINITE = float(np.finfo(np.float32).min)
 MIN_NORMAL = 2.0**-126
-"""The smallest positive normal float32. Finite float32 numbers times this number are between -4 and 4; -inf stays -inf.
+"""The smallest positive normal float32. A product with it tells -inf in a mask, which stays -inf, from finite numbers.
+
+Products of finite float32 numbers are between -4 and 4.
 """
 
 

@@ -171,7 +171,7 @@ class _Cut:
 
 
 class _Rewriter:
-    """Inserts transposes into a subgraph with chosen layouts, and permutes attributes and constants."""
+    """Applies the layouts chosen for a subgraph: inserts transposes, and permutes attributes and constants to match."""
 
     def __init__(self, subgraph: Subgraph) -> None:
         self.subgraph = subgraph

@@ -41,7 +41,7 @@ class LoweredBackendModule(torch.nn.Module):
 
 
 def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgram, list[LoweredBackendModule]]:
-    """Copy a program so that torch can serialize its delegates; return the copy and these delegates.
+    """Return a copy of a program whose delegates have a form that torch can serialize, and the delegates of the copy.
 
     A program without delegates is not copied. As in ExecuTorch, delegate calls get their debug handles after all other
     nodes.
