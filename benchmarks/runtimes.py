@@ -1,19 +1,21 @@
 """Compare edgecore with XNNPACK, executorch, ONNX Runtime and OpenVINO on the same `torch.export` result.
 
     pip install executorch==1.5.1 onnxruntime onnx onnxscript openvino nncf
-    python benchmarks/runtimes.py [MODEL ...] [--int8] [--threads 2] [--rounds 12] [--folder FOLDER]
+    python benchmarks/runtimes.py [MODEL ...] [--int8] [--threads 2] [--rounds 12] [--folder FOLDER] [--avx2]
 
 Each runtime has one process, and the processes alternate in blocks of five runs, with a pause before each block. The
 last column is edgecore's time divided by the time of the fastest other runtime. OpenVINO computes in float32, although
 it would choose bfloat16 on some processors. With `--int8`, each runtime's own quantizer gets the same eight calibration
-samples, and weights have a scale for each channel. Files of an earlier run in FOLDER are used again. MODEL is a name of
-tests/zoo.py, or a name with a slash of models/untuned_models.py.
+samples, and weights have a scale for each channel. `--avx2` shows a processor without AVX512: edgecore and OpenVINO
+ignore AVX512 and VNNI, and the other two, which cannot, are left out. Files of an earlier run in FOLDER are used again.
+MODEL is a name of tests/zoo.py, or a name with a slash of models/untuned_models.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 import tempfile
 import warnings
@@ -102,6 +104,12 @@ RUNTIMES: dict[str, tuple[str, Callable[[Any, Samples | None, Path], None]]] = {
     "openvino": ("xml", openvino_file),
 }
 
+AVX2 = {
+    "edgecore": {"EDGECORE_XNNPACK_HARDWARE": "avx2,uarch=other"},
+    "openvino": {"ONEDNN_MAX_CPU_ISA": "AVX2"},
+}
+"""Runtimes that can be restricted to kernels for AVX2 -> environment variables that restrict them."""
+
 
 def files(name: str, folder: Path, int8: bool, runtimes: Iterable[str] = tuple(RUNTIMES)) -> dict[str, Path | str]:
     """Make those files of a model that do not exist yet, one for each of `runtimes`."""
@@ -119,17 +127,20 @@ def files(name: str, folder: Path, int8: bool, runtimes: Iterable[str] = tuple(R
     return paths
 
 
-def table(models: list[str], int8: bool, threads: int, rounds: int, folder: Path) -> None:
+def table(
+    models: list[str], int8: bool, threads: int, rounds: int, folder: Path, runtimes: Iterable[str] = tuple(RUNTIMES)
+) -> None:
     """Measure the models, or the default ones if the list is empty, and print a table."""
     ratios = []
-    print(f"| {threads} threads | " + " | ".join(RUNTIMES) + " | ratio |")
-    print("|---" * (len(RUNTIMES) + 2) + "|")
+    runtimes = tuple(runtimes)
+    print(f"| {threads} threads | " + " | ".join(runtimes) + " | ratio |")
+    print("|---" * (len(runtimes) + 2) + "|")
     for model in models or (INT8 if int8 else sorted(ZOO)):
-        median = latency(files(model, folder, int8), threads, rounds)
-        ratios.append(median["edgecore"] / min(median[runtime] for runtime in RUNTIMES if runtime != "edgecore"))
-        times = " | ".join(f"{median[runtime] * 1e3:.2f} ms" for runtime in RUNTIMES)
+        median = latency(files(model, folder, int8, runtimes), threads, rounds)
+        ratios.append(median["edgecore"] / min(median[runtime] for runtime in runtimes if runtime != "edgecore"))
+        times = " | ".join(f"{median[runtime] * 1e3:.2f} ms" for runtime in runtimes)
         print(f"| {model} | {times} | {ratios[-1]:.2f} |", flush=True)
-    print(f"| geometric mean |{' |' * len(RUNTIMES)} {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} |")
+    print(f"| geometric mean |{' |' * len(runtimes)} {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} |")
 
 
 def main() -> None:
@@ -139,9 +150,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=12, help="blocks of five runs for each runtime")
     parser.add_argument("--folder", type=Path, help="folder in which the files are kept")
+    parser.add_argument("--avx2", action="store_true", help="kernels for AVX2 alone: " + ", ".join(AVX2))
     arguments = parser.parse_args()
+    if arguments.avx2:
+        os.environ.update(variable for variables in AVX2.values() for variable in variables.items())
+    runtimes = tuple(AVX2) if arguments.avx2 else tuple(RUNTIMES)
     with tempfile.TemporaryDirectory() as name:
-        table(arguments.models, arguments.int8, arguments.threads, arguments.rounds, arguments.folder or Path(name))
+        folder = arguments.folder or Path(name)
+        table(arguments.models, arguments.int8, arguments.threads, arguments.rounds, folder, runtimes)
 
 
 if __name__ == "__main__":
