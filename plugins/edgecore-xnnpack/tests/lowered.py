@@ -24,6 +24,17 @@ class Call(torch.nn.Module):
         return self.function(*args)
 
 
+class Parallel(torch.nn.Module):
+    """Layers of one kind side by side; each gets its own input."""
+
+    def __init__(self, *layers: torch.nn.Module) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(layers)
+
+    def forward(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
+        return [layer(x) for layer, x in zip(self.layers, inputs, strict=True)]
+
+
 class Together(torch.nn.Module):
     """Several functions of one input; a constant is added to each result, for moves alone are not delegated."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from lowered import compiled
+from lowered import Parallel, compiled
 from torch import nn
 
 HARDWARE = ["avx2,uarch=other", "avx512vnnigfni,avx512vbmi,uarch=zen4"]
@@ -19,17 +19,6 @@ program = edgecore.load(sys.argv[1], threads=int(sys.argv[3]), options={"xnnpack
 torch.save(program.forward(*torch.load(sys.argv[2])), sys.argv[2])
 """
 NOT_SUPPORTED = "lacks"
-
-
-class Parallel(nn.Module):
-    """Layers of one kind side by side; each gets its own input."""
-
-    def __init__(self, *layers: nn.Module) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
-
-    def forward(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
-        return [layer(x) for layer, x in zip(self.layers, inputs, strict=True)]
 
 
 def halves(*sizes: int) -> torch.Tensor:

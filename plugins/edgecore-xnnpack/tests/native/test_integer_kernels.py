@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from lowered import compiled
+from lowered import Parallel, compiled
 from torch import nn
 
 import edgecore
@@ -57,17 +57,6 @@ def outputs_with_avx2(file: bytes, inputs: list[torch.Tensor], threads: int) -> 
         subprocess.run(command, cwd=folder, env=environment, check=True)
         outputs = np.load(folder / "outputs.npz")
         return [torch.from_numpy(outputs[name]) for name in outputs.files]
-
-
-class Parallel(nn.Module):
-    """Layers of one kind side by side; each gets its own input."""
-
-    def __init__(self, *layers: nn.Module) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
-
-    def forward(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
-        return [layer(x) for layer, x in zip(self.layers, inputs, strict=True)]
 
 
 def assert_equal_to_executorch(
