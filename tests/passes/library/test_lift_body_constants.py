@@ -60,4 +60,5 @@ def test_bodies_capture_the_constants_of_the_program():
     program = lift_body_constants(torch.export.export(Model(branches), (torch.randn(2, 4),)))
     _, *bodies = graph_modules(program.graph_module)
     assert not any(node.op == "get_attr" for body in bodies for node in body.graph.nodes)
-    assert len(program.state_dict) == 3
+    constants = {tuple(value.flatten().tolist()) for value in program.state_dict.values()}
+    assert constants >= {(1.0, 2.0, 3.0, 4.0), (2.0,)}  # torch before 2.15 stores the 7 of `positive` as a tensor, too
