@@ -93,7 +93,10 @@ Status Module::allocate_outputs(size_t method, Error &error) {
 Status Module::run(StringView name, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error) {
   const Result<size_t> index = find_method(name, error);
   EDGECORE_TRY(index.status());
-  if (!is_loaded(*index)) return fail(error, EDGECORE_INVALID_STATE, "load_methods was not called.");
+  if (!is_loaded(*index)) {
+    return fail(error, EDGECORE_INVALID_STATE, "Method '", name,
+                "' is not loaded: call load_methods or load_method first.");
+  }
   Method &target = *methods_[*index];
   const MethodInfo info = target.info();
   size_t used = 0;  // number of tensors in `inputs` that have already been assigned to inputs

@@ -112,6 +112,13 @@ TEST_F(ModuleRun, InputsOfACallThatFailedLiveUntilTheNextOne) {
   EXPECT_TRUE(freed);
 }
 
+TEST_F(ModuleRun, NamesTheMethodThatIsNotLoaded) {
+  std::vector<Tensor> outputs;
+  ASSERT_TRUE(module_.load_method("second", {}, error_).ok()) << text_of(error_);
+  EXPECT_EQ(module_.run("forward", {}, outputs, error_).code(), EDGECORE_INVALID_STATE);
+  EXPECT_EQ(text_of(error_), "Method 'forward' is not loaded: call load_methods or load_method first.");
+}
+
 TEST(ClosedModule, SaysThatNoProgramIsOpen) {
   Module module, session;
   Error error;

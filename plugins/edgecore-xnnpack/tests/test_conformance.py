@@ -14,3 +14,8 @@ def test_the_quick_conformance_suite_passes() -> None:
     groups = [f"{group}/*" for group in (*OTHERS, "lifetime", "declarations", "blobs")]
     report = run("xnnpack", only=[*groups, "operators/aten.m*"], quick=True)
     assert report.ok, str(report)
+
+
+def test_results_in_fp16_are_allowed_the_error_of_fp16() -> None:
+    report = run("xnnpack", options={"force_fp16": True}, only=["values/*", "networks/*"], quick=True)
+    assert report.ok and {row.outcome for row in report.rows} == {"passed"}, str(report)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from edgecore.plugin.api import CompiledPartition as CompiledPartition
     from edgecore.plugin.api import CompileSpec as CompileSpec
     from edgecore.plugin.api import ConfigurableCompiler as ConfigurableCompiler
+    from edgecore.plugin.api import CrossCompiler as CrossCompiler
     from edgecore.plugin.api import LinkingCompiler as LinkingCompiler
     from edgecore.plugin.api import LowPrecisionCompiler as LowPrecisionCompiler
     from edgecore.plugin.api import MemoryNeed as MemoryNeed
@@ -62,9 +63,9 @@ __all__, __getattr__ = public_names(
     {
         "edgecore.plugin.api": (
             "BackendCompiler BlobGraph BlobGraphReader BlobNode BlobReader CompiledPartition CompileSpec "
-            "ConfigurableCompiler LinkingCompiler LowPrecisionCompiler MemoryNeed NamedBlob OperatorSupport "
-            "PreprocessResult Problem QuantizerRecipe QuantizingCompiler RecipeSupport ReportingCompiler "
-            "RewriteRecipe Selects TargetingCompiler WeightRoundingCompiler"
+            "ConfigurableCompiler CrossCompiler LinkingCompiler LowPrecisionCompiler MemoryNeed NamedBlob "
+            "OperatorSupport PreprocessResult Problem QuantizerRecipe QuantizingCompiler RecipeSupport "
+            "ReportingCompiler RewriteRecipe Selects TargetingCompiler WeightRoundingCompiler"
         ),
         "edgecore.plugin.backend_info": "BackendInfo hookimpl",
         "edgecore.plugin.byte_reader": "ByteReader",

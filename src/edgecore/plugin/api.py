@@ -303,6 +303,20 @@ class TargetingCompiler(BackendCompiler, Protocol):
 
 
 @runtime_checkable
+class CrossCompiler(BackendCompiler, Protocol):
+    """A compiler on systems that cannot execute the delegates, such as Linux for Apple's Core ML."""
+
+    def cannot_run_here(self, load_options: Mapping[str, Any]) -> str:
+        """Return the reason that this system cannot execute delegates, as a sentence; empty if it can.
+
+        The conformance suite skips the checks that run a delegate, and reports the reason.
+
+        Args:
+            load_options: The user's options for loading, as in `edgecore.load(..., options={"acme": {...}})`.
+        """
+
+
+@runtime_checkable
 class LowPrecisionCompiler(BackendCompiler, Protocol):
     """A compiler of a backend that may compute float32 values in another dtype, even without a recipe."""
 

@@ -8,6 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 import edgecore_coreml
 from edgecore.plugin import BackendInfo, hookimpl, own_library
 
+ONLY_ON_APPLE = "only a Mac, an iPhone or an iPad runs the models"
+
 
 def native_library() -> str:
     """Return the absolute path of the delegate's shared library."""
@@ -24,7 +26,7 @@ def self_test() -> list[tuple[str, bool, str, str]]:
     core_ml = (
         f"macOS {system} runs the models"
         if system
-        else "only a Mac, an iPhone or an iPad runs the models; this system compiles, inspects and verifies them"
+        else f"{ONLY_ON_APPLE}; this system compiles, inspects and verifies them"
     )
     return [("coremltools", True, converter, ""), ("Core ML", True, core_ml, "")]
 

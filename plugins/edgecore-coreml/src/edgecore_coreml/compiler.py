@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from edgecore.plugin import (
     RecipeSupport,
 )
 from edgecore.sdk import MutableBuffer, Partitioner
+from edgecore_coreml.backend import ONLY_ON_APPLE
 from edgecore_coreml.conversion.registry import INSTALL, check_version, converters
 from edgecore_coreml.link import link
 from edgecore_coreml.lowering import CoreMLResult, preprocess
@@ -100,6 +102,10 @@ class CoreMLCompiler:
     def computes_in(self, options: CoreMLOptions) -> Literal["float32", "float16"]:
         """Return "float16" if the option `compute_precision` is "FLOAT16", otherwise "float32"."""
         return "float16" if options.compute_precision == "FLOAT16" else "float32"
+
+    def cannot_run_here(self, load_options: Mapping[str, Any]) -> str:
+        """Return a reason unless this system is a Mac, or the load option `standin` replaces Core ML."""
+        return "" if sys.platform == "darwin" or load_options.get("standin") else ONLY_ON_APPLE
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.

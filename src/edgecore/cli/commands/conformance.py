@@ -39,7 +39,7 @@ def command(
             min=0,
             metavar="ERROR",
             help="Maximum error of floating-point results, relative to the largest value, for a backend that computes "
-            "in lower precision than the inputs have.",
+            "in lower precision than the inputs have.  [default: of the dtype in which it computes]",
         ),
     ] = None,
     seconds: Annotated[

@@ -40,8 +40,8 @@ def run(
             `operators/*`.
         quick: Use fewer sizes and repetitions.
         tolerance: Maximum difference of floating-point results from eager PyTorch, relative to the largest value, for a
-            backend that computes in lower precision than the inputs have. The default depends on the dtype; it is 1e-4
-            for float32.
+            backend that computes in lower precision than the inputs have. The default depends on the dtype in which the
+            backend computes: 1e-4 for float32, 5e-3 for float16.
         seconds: Time limit without progress after which any check counts as hanging; by default each check has its own.
         runner: Command that starts an `edgecore-run` on another processor or device, with arguments that name the
             backend's library there, such as `"qemu-aarch64 -L /usr/aarch64-linux-gnu /build/edgecore-run --backend

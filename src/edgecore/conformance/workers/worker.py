@@ -5,14 +5,17 @@ from __future__ import annotations
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgecore.conformance.check import BackendUnderTest, Check, Declared, Failed, Skipped
 from edgecore.conformance.workers.runner import Runner
 from edgecore.errors import FallbackWarning
+
+if TYPE_CHECKING:
+    from edgecore.plugin import BackendCompiler
 
 GROUPS = (
     "installation",
@@ -107,7 +110,7 @@ def _checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnderTest:
     from edgecore.errors import BackendError
-    from edgecore.plugin import registry
+    from edgecore.plugin import CrossCompiler, registry
     from edgecore.plugin.diagnosis.loader_errors import wrong_file
 
     info = registry.find_by_name(settings["name"])
@@ -126,6 +129,8 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnder
             problems.append(str(error))
         if problems:
             cannot_run = f"this machine lacks something: {'; '.join(problems)}"
+        elif isinstance(compiler, CrossCompiler):
+            cannot_run = compiler.cannot_run_here(settings["load_options"])
     return BackendUnderTest(
         name=info.name,
         info=info,
@@ -134,7 +139,7 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnder
         options=settings["options"],
         load_options=settings["load_options"],
         quick=settings["quick"],
-        tolerance=settings["tolerance"],
+        tolerance=_tolerance(compiler, settings["options"]) if settings["tolerance"] is None else settings["tolerance"],
         seconds=settings["seconds"],
         folder=folder,
         library=library,
@@ -143,6 +148,23 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnder
         runner=runner,
         report_input=lambda text: emit("input", text),
     )
+
+
+def _tolerance(compiler: BackendCompiler, options: Mapping[str, Any]) -> float | None:
+    """Return the tolerance for results of a backend that computes float32 values in float16; None for another."""
+    import torch
+    from pydantic import ValidationError
+
+    from edgecore.conformance.programs import TOLERANCES
+    from edgecore.plugin import LowPrecisionCompiler
+
+    if not isinstance(compiler, LowPrecisionCompiler):
+        return None
+    try:
+        dtype = compiler.computes_in(compiler.Options(**options))
+    except ValidationError:
+        return None  # each check that compiles reports the options that are wrong
+    return None if dtype == "float32" else TOLERANCES[torch.float16]
 
 
 def _declared(library: Path) -> Declared:
