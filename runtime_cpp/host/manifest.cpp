@@ -162,7 +162,8 @@ Status find_manifest(StringView backend_id, const std::vector<std::string> &fold
     (void)extend(error, separator, folder.c_str());
     separator = ", ";
   }
-  return extend(error, folders.empty() ? " any folder: none is given." : ".");
+  return extend(error,
+                folders.empty() ? " any folder: name folders of manifests, such as by EDGECORE_BACKEND_PATH." : ".");
 }
 
 std::vector<std::string> backend_path() {

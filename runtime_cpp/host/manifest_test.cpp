@@ -118,6 +118,7 @@ TEST(Manifest, AnErrorSaysWhyNoManifestWasFound) {
     return find_manifest("ToyBackend", folders, manifest, error).code();
   };
   EXPECT_EQ(code({}), EDGECORE_NOT_FOUND);
+  EXPECT_TRUE(says(error, "name folders of manifests, such as by EDGECORE_BACKEND_PATH.")) << text_of(error);
   EXPECT_EQ(code({folder.path, other.path}), EDGECORE_NOT_FOUND);
   EXPECT_TRUE(says(error, "'ToyBackend' is in " + folder.path + ", " + other.path + ".")) << text_of(error);
   for (const char *relative : {"", ".", "backends"}) {

@@ -60,6 +60,17 @@ def test_the_loss_of_the_last_layer_is_that_of_the_file(recipe, scheme):
     assert str(report.quantization[0]) in str(report) and f" x aten.linear.default: {scheme}\n" in str(report)
 
 
+def test_a_printed_report_says_how_many_layers_it_leaves_out():
+    torch.manual_seed(0)
+    layers = nn.Sequential(*(nn.Linear(8, 8) for _ in range(12)))
+    sample = torch.randn(4, 8)
+    program = edgecore.compile(layers.eval(), (sample,), backends=["xnnpack"], quantize="int8", calibration=[sample])
+    report = program.report(quantization=True)
+    assert len(report.quantization) == 12
+    assert report.quantization_lines()[-1] == "  (2 more in the HTML report)"
+    assert report.quantization_lines(12)[-1] == f"  {report.quantization[-1]}"
+
+
 def test_a_layer_that_loses_much_stands_first():
     class Net(nn.Module):
         def __init__(self):

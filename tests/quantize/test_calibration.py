@@ -92,6 +92,15 @@ def test_samples_may_be_given_by_keyword():
         )
 
 
+def test_a_sample_of_a_folder_that_does_not_match_is_named_by_its_path(tmp_path):
+    pytest.importorskip("torchao")
+    np.save(tmp_path / "a.npy", np.ones((2, 3), np.float32))
+    np.save(tmp_path / "b.npy", np.ones((2, 4), np.float32))
+    layer = nn.Sequential(nn.Linear(3, 3)).eval()
+    with pytest.raises(CompileError, match=re.escape(f"calibration sample {tmp_path / 'b.npy'} ((2, 4)")):
+        edgecore.compile(layer, (torch.ones(2, 3),), backends="xnnpack", quantize="int8", calibration=tmp_path)
+
+
 def test_a_sample_that_makes_nan_is_named():
     pytest.importorskip("edgecore_xnnpack")
     pytest.importorskip("torchao")

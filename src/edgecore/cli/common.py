@@ -105,7 +105,15 @@ def sentence(error: Exception) -> str:
         return text
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if remedy := install_hint(error):
+        return f"this command needs torch, which is not installed; {remedy}"
     return f"unexpected {type(error).__name__}: {text} (--debug shows where)"
+
+
+def install_hint(error: Exception) -> str:
+    """Return how to install torch if `error` says that it is missing, as where files only run; else an empty string."""
+    is_missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
+    return "run: pip install 'edgecore[compile]'" if is_missing else ""
 
 
 def report_interrupt(interrupt: KeyboardInterrupt) -> int:

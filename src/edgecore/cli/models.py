@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from edgecore.cli.common import complain
+from edgecore.cli.common import complain, install_hint
 from edgecore.cli.input_shapes import parse_shapes, reshaped
 from edgecore.errors import CompileError, EdgecoreError
 
@@ -90,7 +90,10 @@ def function_of(text: str) -> Callable[..., Any]:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
-        raise CompileError(f"cannot import {module_name!r} for {text!r}: {_reason(error)}") from error
+        remedy = install_hint(error)
+        raise CompileError(
+            f"cannot import {module_name!r} for {text!r}: {_reason(error)}{'; ' if remedy else ''}{remedy}"
+        ) from error
     function = getattr(module, name, None)
     if not callable(function):
         raise CompileError(f"module {module_name!r} ({module.__file__}) has no function {name!r}")

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from edgecore.plugin.api import OperatorSupport
 
 OPTION_TITLES = ("option", "type", "default", "meaning")
-LOAD_OPTION_TITLES = ("load option", "type", "meaning")
 OPERATOR_TITLES = ("operator", "dtypes", "constraints")
 
 

@@ -19,7 +19,7 @@ from edgecore.numerics.evaluate import copied
 from edgecore.numerics.quality import Inputs, Quantized
 from edgecore.passes.quantized import dequantized_inputs
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
-from edgecore.quantize.calibration import Calibration, tracked_samples
+from edgecore.quantize.calibration import Calibration, sample_name, tracked_samples
 from edgecore.quantize.embeddings import quantize_embeddings
 from edgecore.quantize.masks import collect_hidden_observers, remove_observers
 from edgecore.quantize.plan import MARK, ChosenRecipe, Plan, marks_of, recipes_of, takes_calibration
@@ -175,14 +175,15 @@ def _calibrate(observed: Callable[..., Any], calibration: Any) -> None:
             observed(*copies, **named)
         except Exception as error:
             inputs = ", ".join([*map(_text, args), *(f"{name}={_text(value)}" for name, value in kwargs.items())])
+            sample = f"calibration sample {sample_name(calibration, count)} ({inputs})"
             reason = str(error).strip().partition("\n")[0]
             if "is not finite" in reason:  # raised by torchao's histogram observer
                 raise CompileError(
-                    f"with calibration sample {count} ({inputs}) the model computes infinite or NaN values, which "
+                    f"with {sample} the model computes infinite or NaN values, which "
                     "have no range to observe; leave the sample out, or correct the model if it computes the same "
                     "values in eager mode"
                 ) from error
-            raise CompileError(f"calibration sample {count} ({inputs}) does not match the model: {reason}") from error
+            raise CompileError(f"{sample} does not match the model: {reason}") from error
     if count == 0:
         raise CompileError("calibration has no samples; pass at least one")
 

@@ -49,6 +49,11 @@ def tracked_samples(
     yield from track(samples(calibration), "calibrating", total)
 
 
+def sample_name(calibration: Iterable[Any] | str | Path, number: int) -> str:
+    """Return the path of a folder's sample, or of any other calibration the number itself; `number` counts from 1."""
+    return str(_paths(Path(calibration))[number - 1]) if isinstance(calibration, (str, Path)) else str(number)
+
+
 def _files(folder: Path) -> Iterator[tuple[Any, ...]]:
     paths = _paths(folder)
     if not paths:

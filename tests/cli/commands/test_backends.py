@@ -44,4 +44,6 @@ def test_a_backend_is_shown_with_its_options_for_compiling_and_for_loading(edgec
     assert loading["workspace_sharing"]["type"] == "string" and loading["workspace_sharing"]["help"]
     names = [*loading, *(row["option"] for row in shown["options"]), *(row["operator"] for row in shown["operators"])]
     printed = edgecore("backends", "xnnpack").out
+    texts = [row["help"] for row in loading.values()] + [row["meaning"] for row in shown["options"]]
+    assert [text for text in texts if text not in " ".join(printed.split())] == []  # in full, whatever the width
     assert [name for name in names if name not in printed] == []

@@ -106,4 +106,5 @@ def test_bad_input_is_one_sentence(edgecore, real, arguments, parts):
 
 def test_inputs_of_another_shape_are_one_sentence(edgecore, real, tmp_path):
     numpy.save(tmp_path / "wrong.npy", numpy.zeros((1, 5, 8, 8), "float32"))
-    one_sentence(edgecore("compare", "my_model_file:make", "--input", tmp_path / "wrong.npy"))
+    result = edgecore("compare", "my_model_file:make", "--input", tmp_path / "wrong.npy")
+    one_sentence(result, "does not accept --input", "[1, 5, 8, 8]", "the model's example [1, 3, 8, 8]")

@@ -246,6 +246,8 @@ class TestModelArgumentOfCompile:
     def test_a_module_that_does_not_import_is_reported_with_its_error(self, edgecore, module):
         module("import no_such_module")
         one_sentence(edgecore("compile", "my_model_file:model"), "ModuleNotFoundError", "'no_such_module'")
+        module("raise ModuleNotFoundError('no torch', name='torch')")
+        one_sentence(edgecore("compile", "my_model_file:model"), "no torch; run: pip install 'edgecore[compile]'")
         module("def model(:")
         one_sentence(edgecore("compile", "my_model_file:model"), "SyntaxError", "line 1")
 

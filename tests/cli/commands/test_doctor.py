@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 from command_line import one_sentence
 
+from edgecore.devtools.track import processor
 from edgecore.plugin.diagnosis import doctor
 
 
@@ -20,5 +21,6 @@ def test_doctor_begins_with_the_versions_that_a_report_of_a_bug_needs(edgecore, 
     needed = {"edgecore": version("edgecore"), "torch": version("torch"), "python": platform.python_version()}
     first, *_ = edgecore("doctor", "foo").out.splitlines()
     assert all(f"{name} {number}" in first for name, number in needed.items()) and platform.machine() in first
+    assert f"processor {processor()}" in first
     found = json.loads(edgecore("doctor", "foo", "--json").out)["versions"]
     assert needed.items() <= found.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -124,9 +125,6 @@ def _write_manifests(folder: Path) -> None:
 
 
 def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
-    from rich.table import Column, Table
-
-    from edgecore.devtools.printable import printable
     from edgecore.plugin import documentation, registry
     from edgecore.plugin.diagnosis import isolated_import
 
@@ -150,9 +148,23 @@ def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
         print_json({"name": info.name, "backend_id": info.backend_id} | answer)
     else:
         print(f"{info.name} ({info.backend_id}): {info.summary}")
-        load_rows = [(row["name"], row["type"], row["help"]) for row in load_options]
-        for titles, rows in (tables[0], (documentation.LOAD_OPTION_TITLES, load_rows), tables[1]):
-            table = Table(Column(titles[0], no_wrap=True), *titles[1:])  # do not wrap names, which users copy
-            for row in rows:
-                table.add_row(*map(printable, row))
-            stdout.print(table, markup=False) if rows else print(f"the backend declares no {titles[0]}s")
+        _print_entries("option", [(key, f"{kind}, by default {default}", text) for key, kind, default, text in options])
+        _print_entries("load option", [(row["name"], row["type"], row["help"]) for row in load_options])
+        _print_entries("operator", operators)
+
+
+def _print_entries(title: str, rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of (name, facts, text): the name on a line, as users copy it, with the text below, as wide as fits.
+
+    Columns would leave a few letters for the text beside long names.
+    """
+    from edgecore.devtools.printable import printable
+
+    if not rows:
+        print(f"the backend declares no {title}s")
+        return
+    print(f"\n{title}s:")
+    for name, facts, text in (map(printable, row) for row in rows):
+        print(f"  {name}: {facts}" if facts else f"  {name}")
+        if text:
+            print(fill(text, min(max(stdout.width, 40), 120), initial_indent="      ", subsequent_indent="      "))

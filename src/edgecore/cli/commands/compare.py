@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -23,7 +24,7 @@ from edgecore.cli.common import (
 )
 from edgecore.cli.models import load_model
 from edgecore.cli.recipes import parse_quantize
-from edgecore.errors import EdgecoreError
+from edgecore.errors import CompileError, EdgecoreError
 from edgecore.files import write_file
 from edgecore.progress import task
 from edgecore.sdk.commands import takes
@@ -124,6 +125,7 @@ def _compare(arguments: CompareArguments) -> CompareReport:
     with task(f"loading {model}") as work, hold_stderr():
         source, example, dynamic_shapes = load_model(model, arguments.input_shapes)
         inputs = _samples(arguments.inputs, arguments.samples) if arguments.inputs else None
+        _check_sample(model, source, example, inputs)
         is_example = inputs is None and arguments.calibration is None
         report = compare(
             source,
@@ -157,3 +159,31 @@ def _samples(paths: list[Path], count: int) -> list[Any]:
         elif len(arguments) < count:
             arguments.append(read_file(path))
     return arguments
+
+
+def _check_sample(model: str, source: Any, example: Any, inputs: list[Any] | None) -> None:
+    """Run the model on the first sample if this has other shapes than the example, before torch.export traces it.
+
+    Raises:
+        CompileError: The model fails. Of a failed export, the message would be about torch.export.
+    """
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    if not inputs or example is None or not isinstance(source, torch.nn.Module):
+        return
+    wanted, got = (
+        ", ".join(f"{list(value.shape)}" for value in tree_leaves(values) if isinstance(value, torch.Tensor))
+        for values in (example, inputs[0])
+    )
+    if wanted == got:
+        return
+    try:
+        with torch.no_grad():
+            deepcopy(source)(*inputs[0])  # a copy, because the run may change buffers
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise CompileError(
+            f"{model} does not accept --input: the first sample has the shape {got}, the model's example {wanted}: "
+            f"{reason}"
+        ) from error

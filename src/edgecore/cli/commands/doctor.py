@@ -47,14 +47,16 @@ def command(
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions that a report of a bug needs: edgecore, torch, Python and the system with its processor."""
+    """Return what a report of a bug needs: versions of edgecore, torch and Python, the system, the processor."""
+    from edgecore.devtools.track import processor
+
     versions = {}
     for package in ("edgecore", "torch"):
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             versions[package] = "not installed"
-    return {**versions, "python": platform.python_version(), "system": platform.platform()}
+    return {**versions, "python": platform.python_version(), "system": platform.platform(), "processor": processor()}
 
 
 def _row(diagnosis: Diagnosis) -> dict[str, Any]:

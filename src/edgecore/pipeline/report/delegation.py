@@ -215,11 +215,14 @@ class DelegationReport:
         head = f"quantization: {layers}, SQNR {decibels(rows[0].sqnr)} to {decibels(rows[-1].sqnr)}; worst first:"
         several = len({row.method for row in rows}) > 1
         counts = Counter((row.operator, row.scheme) for row in rows)
+        inexact = [row for row in rows if row.sqnr < math.inf]
+        more = len(inexact) - limit
         return [
             "layers after quantization:",
             *(f"  {count} x {name}: {scheme}" for (name, scheme), count in counts.most_common()),
             head,
-            *(f"  {f'{row.method}: ' if several else ''}{row}" for row in rows[:limit] if row.sqnr < math.inf),
+            *(f"  {f'{row.method}: ' if several else ''}{row}" for row in inexact[:limit]),
+            *([f"  ({more} more in the HTML report)"] if more > 0 else []),
         ]
 
     def outside_groups(self) -> list[list[ReportRow]]:
