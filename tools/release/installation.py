@@ -16,14 +16,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from artifacts import PLATFORMS, PUBLISH, ROOT, run, sdists_of, wheel_for
+import tomllib
+from artifacts import PLATFORMS, PUBLISH, ROOT, run, sdists_of, source, wheel_for
+from packages import EXECUTORCH, TORCH, TORCHVISION
 
 WORK = ROOT / "build/release"
 USUAL = "3.11"
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
-TORCH = os.environ.get("TORCH", "torch==2.13.0")
-# The packages that the examples need in addition to edgecore.
-EXAMPLES = ("executorch==1.5.1", "scikit-learn", "pillow", "rich", "transformers>=5.20,<6")
 SKETCH = """
 import json, sys, torch, transformers, tokenizers
 from pathlib import Path
@@ -90,7 +89,7 @@ def run_everything(environment: Environment) -> None:
     """Install all packages for this machine with their compilers; run the code of README.md and of ``examples``."""
     here = [name for name, tags in PLATFORMS.items() if any(wheel_for(name, tag) for tag in tags if is_here(tag))]
     with_compilers = [name if name == "edgecore-coreml-standin" else f"{name}[compile]" for name in here]
-    environment.install(TORCH, *with_compilers, *EXAMPLES)
+    environment.install(TORCH, *with_compilers, *packages_of_examples())
     print(environment.python("-m", "edgecore", "backends"))
     script = WORK / "readme.py"
     script.write_text("\n".join(python_of_the_readme()))  # later blocks use names of earlier ones
@@ -99,7 +98,7 @@ def run_everything(environment: Environment) -> None:
     environment.python(WORK / "sketch.py", WORK / "tiny")
     print(environment.python(ROOT / "examples/llm.py", WORK / "tiny", "Hi"))
     # Beside a torch for CPUs, torchvision lacks its native operators; transformers imports it if it is installed.
-    environment.install("--no-deps", "torchvision==0.28.0")
+    environment.install("--no-deps", TORCHVISION)
     environment.python(ROOT / "examples/demo.py")
     environment.python(ROOT / "examples/qat.py")
     folder = environment.python("-m", "edgecore.plugin", "--cmake-dir").strip()
@@ -110,6 +109,13 @@ def run_everything(environment: Environment) -> None:
     for example in ("custom-op", "hello-backend"):
         shutil.copytree(ROOT / "examples" / example, WORK / example)
         environment.install(WORK / example)
+
+
+def packages_of_examples() -> list[str]:
+    """Return the requirements of README.md and ``examples`` besides edgecore's, with the versions of the tests."""
+    groups = tomllib.loads((source("edgecore-llm") / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    (transformers,) = (text for text in groups["test"] if text.startswith("transformers"))
+    return [EXECUTORCH, transformers, "scikit-learn", "pillow", "rich"]
 
 
 def is_here(tag: str) -> bool:
