@@ -232,8 +232,7 @@ def test_reflection_and_replication_padding_equal_eager(library: Library, dtype:
 @pytest.mark.parametrize("kind", ["reflection", "replication"])
 def test_padding_that_crops_all_rows_gives_no_elements(library: Library, kind: str) -> None:
     x, padding = numbers(1, 1, 2, 3), [0, 1, -2, 0]
-    expected = getattr(torch.ops.aten, f"{kind}_pad2d").default(x, padding)
-    assert expected.shape == (1, 1, 0, 4)
+    expected = torch.empty(1, 1, 0, 4)  # as PyTorch 2.13 gives; 2.14 refuses such a replication
     run(library, f"aten::{kind}_pad2d.out", x, padding, expected=expected)
 
 

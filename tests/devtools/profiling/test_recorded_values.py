@@ -16,10 +16,8 @@ from edgecore.devtools import Inspector
 from edgecore.devtools.profiling.profiler import profile_of_trace
 from edgecore.errors import EdgecoreError, FormatError
 from edgecore.format.etdump import read_etdump
+from edgecore.native_program import PROGRAM
 
-EDGECORE_RUN = Path(sys.executable).with_name("edgecore-run")
-if not EDGECORE_RUN.exists():
-    EDGECORE_RUN = Path(edgecore.__file__).parents[1] / "bin" / "edgecore-run"
 X = torch.linspace(-1, 1, 16).reshape(2, 8)
 
 
@@ -138,7 +136,7 @@ def test_operations_of_a_delegate_have_values_in_the_dims_of_the_graph(tmp_path:
 
 def test_the_command_writes_values_too(compiled: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X.numpy())
-    command = [EDGECORE_RUN, compiled, "--input", tmp_path / "x.npy", "--trace", tmp_path / "runs.etdp", "--debug"]
+    command = [PROGRAM, compiled, "--input", tmp_path / "x.npy", "--trace", tmp_path / "runs.etdp", "--debug"]
     buffer = ["--debug-buffer", tmp_path / "values.bin"]
     subprocess.run([*map(str, [*command, "outputs", *buffer])], check=True, capture_output=True)
     inspector = Inspector(str(tmp_path / "runs.etdp"), debug_buffer_path=str(tmp_path / "values.bin"))
