@@ -1,8 +1,8 @@
 """Installations of the packages in empty environments, and the examples that run there.
 
 Each environment is new, and gets edgecore's packages from ``dist/publish`` only. The first environment has Python 3.11
-and all packages, and runs all examples in Python and C++. The second has the oldest Python of this machine, and only
-runs the files that the first has compiled. The wheels for 64-bit Arm are installed and run by an emulated Python
+and all packages, and runs all examples in Python and C++. The next ones, for each supported Python of this machine,
+only run the files that the first has compiled. The wheels for 64-bit Arm are installed and run by an emulated Python
 (``tests/native``).
 """
 
@@ -22,7 +22,7 @@ from packages import EXECUTORCH, TORCH, TORCHVISION
 
 WORK = ROOT / "build/release"
 USUAL = "3.11"
-VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 SKETCH = """
 import json, sys, torch, transformers, tokenizers
 from pathlib import Path
@@ -71,18 +71,22 @@ def install_all() -> None:
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     run_everything(Environment.new(USUAL))
-    run_files(Environment.new(oldest_python()))
+    for version in pythons_here():
+        run_files(Environment.new(version))
     install_sdists(Environment.new(USUAL))
     run_on_arm()
 
 
-def oldest_python() -> str:
-    """Return the oldest version of Python that edgecore supports and this machine has."""
-    for version in VERSIONS:
-        done = subprocess.run([f"python{version}", "--version"], capture_output=True, check=False)
-        if shutil.which(f"python{version}") and done.returncode == 0:
-            return version
-    raise SystemExit(f"None of Python {', '.join(VERSIONS)} is on the PATH; install one.")
+def pythons_here() -> list[str]:
+    """Return the versions of Python that edgecore supports and this machine has, from the oldest on."""
+    return [version for version in VERSIONS if runs(f"python{version}")]
+
+
+def runs(python: str) -> bool:
+    """Return True if Python starts. pyenv has a command for each Python, and some of these commands start none."""
+    if not shutil.which(python):
+        return False
+    return subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
 
 
 def run_everything(environment: Environment) -> None:
