@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -46,23 +47,26 @@ def test_the_packages_that_every_model_needs_are_for_every_platform():
 
 
 @pytest.fixture
-def packages(monkeypatch, tmp_path):
-    """The modules of tools/release over an empty folder, for two packages."""
+def modules(monkeypatch):
+    """A function that imports a module of tools/release; the test's other imports do not find them afterwards."""
     pytest.importorskip("ziglang", reason="installed by make wheels")
     pytest.importorskip("auditwheel")
     for folder in ("release", "cross"):
         monkeypatch.syspath_prepend(str(ROOT / "tools" / folder))
     before = set(sys.modules)
-    import artifacts
-    import checks
-
-    wanted = {"edgecore": ["manylinux_2_28_x86_64", "musllinux_1_2_aarch64"], "edgecore-pure": ["any"]}
-    for module in (artifacts, checks):
-        monkeypatch.setattr(module, "PLATFORMS", wanted)
-        monkeypatch.setattr(module, "PUBLISH", tmp_path)
-    yield checks, tmp_path
+    yield importlib.import_module
     for name in set(sys.modules) - before:
         del sys.modules[name]
+
+
+@pytest.fixture
+def packages(modules, monkeypatch, tmp_path):
+    """The modules of tools/release over an empty folder, for two packages."""
+    wanted = {"edgecore": ["manylinux_2_28_x86_64", "musllinux_1_2_aarch64"], "edgecore-pure": ["any"]}
+    for name in ("artifacts", "checks"):
+        monkeypatch.setattr(modules(name), "PLATFORMS", wanted)
+        monkeypatch.setattr(modules(name), "PUBLISH", tmp_path)
+    return modules("checks"), tmp_path
 
 
 def test_a_release_without_a_wheel_or_an_sdist_is_refused(packages):
@@ -90,3 +94,13 @@ def test_a_wheel_for_all_pythons_whose_extension_needs_a_newer_one_is_refused(pa
     result["future_abi3_objects"]["PyType_GetName"] = "3.11"
     with pytest.raises(SystemExit, match=r"_runtime.abi3.so of edgecore.whl uses PyType_GetName, which"):
         checks.check_stable(report)
+
+
+def test_files_run_under_each_python_of_the_machine_that_starts(modules, monkeypatch, tmp_path):
+    """A machine need not have each version, and a command of pyenv fails for a version that is not selected."""
+    for version, status in {"3.9": 0, "3.12": 127, "3.13": 0, "3.11": 0}.items():
+        command = tmp_path / f"python{version}"
+        command.write_text(f"#!/bin/sh\nexit {status}\n")
+        command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert modules("installation").pythons_here() == ["3.11", "3.13"]

@@ -17,13 +17,13 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 import torch
+import zoo
 from torch import nn
 
 import edgecore
 
 ROOT = Path(__file__).parents[2]
 WHEELS = os.environ.get("EDGECORE_ARM_WHEELS")
-pytestmark = pytest.mark.skipif(not WHEELS, reason="EDGECORE_ARM_WHEELS names no folder with wheels")
 
 PROCESSORS = ["cortex-a53", "neoverse-n1", "max"]
 DEPENDENCIES = [
@@ -33,8 +33,8 @@ DEPENDENCIES = [
 # Tests of the runtime and of the files that need neither torch (for Arm it comes with CUDA only) nor a compiler, and start
 # no Python, which only qemu can start.
 TESTS_WITHOUT_TORCH = [
-    "format/test_bpte.py", "format/test_flat.py", "format/test_ptd.py", "plugin/test_entry_points.py",
-    "plugin/test_installed_files.py", "plugin/test_options.py", "runtime/test_docstrings.py",
+    "format/test_bpte.py", "format/test_flat.py", "format/test_ptd.py", "plugin/installed/test_entry_points.py",
+    "plugin/installed/test_files.py", "plugin/test_options.py", "runtime/test_docstrings.py",
     "runtime/test_error_codes.py",
 ]  # fmt: skip
 # Loads each file of a folder, runs it on the inputs beside it, and writes the results.
@@ -75,7 +75,15 @@ def system_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def arm_python(tmp_path_factory: pytest.TempPathFactory):
+def wheels() -> Path:
+    """The folder with the published wheels. Tests that need it are skipped without it."""
+    if not WHEELS:
+        pytest.skip("EDGECORE_ARM_WHEELS names no folder with wheels")
+    return Path(WHEELS)
+
+
+@pytest.fixture(scope="session")
+def arm_python(wheels: Path, tmp_path_factory: pytest.TempPathFactory):
     """A function that runs Debian's Python for Arm, with our wheels installed, as one of the processors."""
     folder = tmp_path_factory.mktemp("arm")
     root = system_folder()
@@ -100,7 +108,7 @@ def arm_python(tmp_path_factory: pytest.TempPathFactory):
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder / "site"), "HOME": str(folder)}
         return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
 
-    from_folders = ["--no-index", "--find-links", folder / "wheels", "--find-links", WHEELS]
+    from_folders = ["--no-index", "--find-links", folder / "wheels", "--find-links", wheels]
     ours = ["edgecore[cli]", "edgecore-llm", "edgecore-xnnpack", "hypothesis", "numpy", "pydantic", "pytest"]
     done = run(installer / "pip", "install", "--quiet", *from_folders, "--target", folder / "site", *ours)
     assert done.returncode == 0, done.stderr
@@ -155,6 +163,7 @@ def test_files_of_every_recipe_give_the_results_of_this_machine(arm_python, file
 @pytest.fixture(scope="session")
 def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a tiny Llama with random weights of 4 bits."""
+    zoo.torchvision_models()  # transformers imports torchvision
     transformers = pytest.importorskip("transformers")
     folder = tmp_path_factory.mktemp("llm")
     torch.manual_seed(0)
@@ -195,6 +204,11 @@ def test_commands_of_the_wheels(arm_python, files: Path):
     assert ran.returncode == 0, ran.stderr
 
 
+def test_the_tests_that_need_no_torch_are_where_the_list_says():
+    """Unlike the tests with the wheels, this test always runs: after a test has moved, too."""
+    assert [name for name in TESTS_WITHOUT_TORCH if not (ROOT / "tests" / name).exists()] == []
+
+
 @pytest.mark.full
 def test_tests_that_need_no_torch_pass_from_the_wheel(arm_python):
     tests = [ROOT / "tests" / name for name in TESTS_WITHOUT_TORCH]
@@ -205,9 +219,9 @@ def test_tests_that_need_no_torch_pass_from_the_wheel(arm_python):
 
 
 @pytest.mark.full
-def test_the_program_and_the_backend_of_the_wheels_for_musl_run_a_file(files: Path, tmp_path: Path):
+def test_the_program_and_the_backend_of_the_wheels_for_musl_run_a_file(wheels: Path, files: Path, tmp_path: Path):
     for name in ("edgecore", "edgecore_xnnpack"):
-        (wheel,) = Path(WHEELS).glob(f"{name}-*-musllinux_1_2_aarch64.whl")
+        (wheel,) = wheels.glob(f"{name}-*-musllinux_1_2_aarch64.whl")
         with ZipFile(wheel) as archive:
             archive.extractall(tmp_path)
     program = tmp_path / "edgecore" / "bin" / "edgecore-run"
@@ -228,8 +242,8 @@ def test_the_program_and_the_backend_of_the_wheels_for_musl_run_a_file(files: Pa
     assert (done.returncode, done.stdout) == (1, "") and "No such file" in done.stderr
 
 
-def test_the_core_for_musl_holds_nanobind():
-    (wheel,) = Path(WHEELS).glob("edgecore-*-cp311-cp311-musllinux_1_2_aarch64.whl")
+def test_the_core_for_musl_holds_nanobind(wheels: Path):
+    (wheel,) = wheels.glob("edgecore-*-cp311-cp311-musllinux_1_2_aarch64.whl")
     with ZipFile(wheel) as archive:
         assert "edgecore/_runtime.cpython-311-aarch64-linux-musl.so" in archive.namelist()
         (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -34,6 +36,33 @@ def test_every_plugin_is_built_with_the_headers_of_the_clone_or_else_of_the_inst
     assert elsewhere["build"] == {"requires": ["edgecore>=0.1,<0.2"]}
     assert len(PLUGINS) > 5
     assert [folder for folder in PLUGINS if overrides(folder) != [in_a_clone, elsewhere]] == []
+
+
+@pytest.mark.parametrize("name", ["edgecore", "edgecore-llm", pytest.param("edgecore-xnnpack", marks=pytest.mark.slow)])
+def test_warnings_are_errors_in_a_clone_but_not_in_an_sdist(name: str, tmp_path: Path):
+    """A user builds the sdist with any compiler, which may warn about code that ours accepts."""
+    folder, native = tmp_path / name, "native"
+    if name == "edgecore":
+        native = "."
+        for part in ("cmake", "runtime_cpp", "src/edgecore/format/schema"):
+            shutil.copytree(ROOT / part, folder / part)
+        for part in ("CMakeLists.txt", "pyproject.toml"):
+            shutil.copy(ROOT / part, folder)
+    else:
+        shutil.copytree(ROOT / "plugins" / name, folder, ignore=shutil.ignore_patterns("corpus", "tests"))
+    commands = compile_commands(folder / native, tmp_path / "clone")
+    assert [command for command in commands if "-Wextra" in command and "-Werror" not in command] == []
+    assert any("-Werror" in command for command in commands)
+    (folder / "PKG-INFO").touch()
+    commands = compile_commands(folder / native, tmp_path / "sdist")
+    assert [command for command in commands if "-Werror" in command] == []
+
+
+def compile_commands(source: Path, build: Path) -> list[str]:
+    """Return the commands that compile the files of a CMake project."""
+    options = [f"-Dedgecore_DIR={ROOT / 'cmake'}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
+    subprocess.run(["cmake", "-G", "Ninja", "-S", source, "-B", build, *options], check=True, capture_output=True)
+    return [row["command"] for row in json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))]
 
 
 @pytest.mark.slow

@@ -12,6 +12,8 @@ from steps import ROOT, Step, run, run_build
 VENV_PYTHON = ROOT / ".venv/bin/python"
 PYTHON = os.environ.get("PYTHON", "python3")
 TORCH = os.environ.get("TORCH", "torch==2.13.0")
+TORCHVISION = "torchvision==0.28.0"
+EXECUTORCH = "executorch==1.5.1"
 NEWEST = os.environ.get("NEWEST", "torch==2.14.1 torchvision==0.29.1").split()
 PACKAGE_FILES = ("pyproject.toml", "README.md", "LICENSE", "licenses", "src")
 # The files of the core with which a plugin's wheel is built; no other file of the core has an effect on it.
@@ -82,13 +84,13 @@ def make_venv() -> None:
 
 
 def install_torchvision() -> None:
-    install("--no-deps", "torchvision==0.28.0")
+    install("--no-deps", TORCHVISION)
     install("pillow")
 
 
 def install_test_tools() -> None:
     system_packages("chromium", "chromium-driver")  # tests show pages of reports in Chromium
-    install("--group", "test", "executorch==1.5.1", "transformers", "expecttest")
+    install("--group", "test", EXECUTORCH, "transformers", "expecttest")
     install("--no-deps", "ai-edge-model-explorer")  # without the other viewers' adapters: 100 MB
     install("--no-deps", "onnx2torch")  # without another torchvision
     install("dacite", "flask", "portpicker", "requests", "termcolor", "watchdog")

@@ -1,8 +1,8 @@
 """Installations of the packages in empty environments, and the examples that run there.
 
 Each environment is new, and gets edgecore's packages from ``dist/publish`` only. The first environment has Python 3.11
-and all packages, and runs all examples in Python and C++. The second has the oldest Python of this machine, and only
-runs the files that the first has compiled. The wheels for 64-bit Arm are installed and run by an emulated Python
+and all packages, and runs all examples in Python and C++. The next ones, for each supported Python of this machine,
+only run the files that the first has compiled. The wheels for 64-bit Arm are installed and run by an emulated Python
 (``tests/native``).
 """
 
@@ -16,14 +16,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from artifacts import PLATFORMS, PUBLISH, ROOT, run, sdists_of, wheel_for
+import tomllib
+from artifacts import PLATFORMS, PUBLISH, ROOT, run, sdists_of, source, wheel_for
+from packages import EXECUTORCH, TORCH, TORCHVISION
 
 WORK = ROOT / "build/release"
 USUAL = "3.11"
-VERSIONS = ("3.10", "3.11", "3.12", "3.13")
-TORCH = os.environ.get("TORCH", "torch==2.13.0")
-# The packages that the examples need in addition to edgecore.
-EXAMPLES = ("executorch==1.5.1", "scikit-learn", "pillow", "rich", "transformers>=5.20,<6")
+VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 SKETCH = """
 import json, sys, torch, transformers, tokenizers
 from pathlib import Path
@@ -72,25 +71,29 @@ def install_all() -> None:
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     run_everything(Environment.new(USUAL))
-    run_files(Environment.new(oldest_python()))
+    for version in pythons_here():
+        run_files(Environment.new(version))
     install_sdists(Environment.new(USUAL))
     run_on_arm()
 
 
-def oldest_python() -> str:
-    """Return the oldest version of Python that edgecore supports and this machine has."""
-    for version in VERSIONS:
-        done = subprocess.run([f"python{version}", "--version"], capture_output=True, check=False)
-        if shutil.which(f"python{version}") and done.returncode == 0:
-            return version
-    raise SystemExit(f"None of Python {', '.join(VERSIONS)} is on the PATH; install one.")
+def pythons_here() -> list[str]:
+    """Return the versions of Python that edgecore supports and this machine has, from the oldest on."""
+    return [version for version in VERSIONS if runs(f"python{version}")]
+
+
+def runs(python: str) -> bool:
+    """Return True if Python starts. pyenv has a command for each Python, and some of these commands start none."""
+    if not shutil.which(python):
+        return False
+    return subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
 
 
 def run_everything(environment: Environment) -> None:
     """Install all packages for this machine with their compilers; run the code of README.md and of ``examples``."""
     here = [name for name, tags in PLATFORMS.items() if any(wheel_for(name, tag) for tag in tags if is_here(tag))]
     with_compilers = [name if name == "edgecore-coreml-standin" else f"{name}[compile]" for name in here]
-    environment.install(TORCH, *with_compilers, *EXAMPLES)
+    environment.install(TORCH, *with_compilers, *packages_of_examples())
     print(environment.python("-m", "edgecore", "backends"))
     script = WORK / "readme.py"
     script.write_text("\n".join(python_of_the_readme()))  # later blocks use names of earlier ones
@@ -99,7 +102,7 @@ def run_everything(environment: Environment) -> None:
     environment.python(WORK / "sketch.py", WORK / "tiny")
     print(environment.python(ROOT / "examples/llm.py", WORK / "tiny", "Hi"))
     # Beside a torch for CPUs, torchvision lacks its native operators; transformers imports it if it is installed.
-    environment.install("--no-deps", "torchvision==0.28.0")
+    environment.install("--no-deps", TORCHVISION)
     environment.python(ROOT / "examples/demo.py")
     environment.python(ROOT / "examples/qat.py")
     folder = environment.python("-m", "edgecore.plugin", "--cmake-dir").strip()
@@ -110,6 +113,13 @@ def run_everything(environment: Environment) -> None:
     for example in ("custom-op", "hello-backend"):
         shutil.copytree(ROOT / "examples" / example, WORK / example)
         environment.install(WORK / example)
+
+
+def packages_of_examples() -> list[str]:
+    """Return the requirements of README.md and ``examples`` besides edgecore's, with the versions of the tests."""
+    groups = tomllib.loads((source("edgecore-llm") / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    (transformers,) = (text for text in groups["test"] if text.startswith("transformers"))
+    return [EXECUTORCH, transformers, "scikit-learn", "pillow", "rich"]
 
 
 def is_here(tag: str) -> bool:

@@ -128,7 +128,7 @@ std::vector<double> special_numbers(xnn_datatype type) {
 unsigned kind_of(double number, xnn_datatype type) {
   const bool is_fp16 = type == xnn_datatype_fp16;
   const double magnitude = std::fabs(number);
-  unsigned kind = std::signbit(number) ? kNegative : 0;
+  unsigned kind = std::signbit(number) ? kNegative : 0U;
   if (std::isnan(number)) kind = kNan;
   if (std::isinf(number)) kind |= kInfinite;
   if (magnitude == 0) kind |= kZero;
