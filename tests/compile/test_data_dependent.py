@@ -30,6 +30,10 @@ def repeated(counts):
     return where
 
 
+def runs(x, dim=None):
+    return torch.unique_consecutive(x, return_inverse=True, return_counts=True, dim=dim)
+
+
 X, OTHER = torch.tensor([[0.5, -1, 2], [-3, 4, -5]]), torch.tensor([[-0.5, -1, -2], [3, -4, -5]])
 CASES = {
     "masked sum": (lambda x: x[x > 0].sum(), (X,), (OTHER,)),
@@ -38,6 +42,13 @@ CASES = {
     "nonzero": (lambda x: torch.nonzero(x > 0), (X,), (OTHER,)),
     "nonzero mean": (lambda x: torch.nonzero(x > 0).float().mean(0), (X,), (OTHER,)),
     "where": (lambda x: torch.where(x > 0), (X,), (OTHER,)),
+    "unique_consecutive": (torch.unique_consecutive, (X.ceil() > 0,), (OTHER > 1,)),
+    "unique_consecutive, inverse": (lambda x: torch.unique_consecutive(x, return_inverse=True), (X > 1,), (OTHER < 0,)),
+    "unique_consecutive, all": (runs, (X > 0,), (OTHER > 9,)),
+    "unique_consecutive, rows": (lambda x: runs(x, 0), (X > 1,), (OTHER > 9,)),
+    "unique_consecutive, columns": (lambda x: runs(x, 1), (X > 1,), (OTHER > 9,)),
+    "unique_consecutive, elements": (lambda x: runs(x, 0), (X[0] > 0,), (OTHER[0] > 0,)),
+    "unique_consecutive, sum": (lambda x: runs(x.flatten() // 3)[0].sum() + 1, (X,), (OTHER,)),
     "number": (lambda x: x * x.max().item(), (X,), (OTHER,)),
     "filled": (lambda number: torch.full((2,), number.item()) + 1, (torch.tensor(3),), (torch.tensor(-7),)),
     "rows": (first_rows, (torch.arange(16.0).reshape(8, 2), torch.tensor(3)), (torch.ones(8, 2), torch.tensor(8))),
@@ -46,16 +57,36 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_sizes_of_results_follow_the_values_of_the_inputs(name):
+KERNEL_CASES = [(name, "edgecore") for name in CASES if "unique" in name]
+"""Cases for which the target runtime `edgecore` has a kernel; other runtimes get a decomposition."""
+
+
+@pytest.mark.parametrize(("name", "runtime"), [*((name, "executorch-1.5") for name in CASES), *KERNEL_CASES])
+def test_sizes_of_results_follow_the_values_of_the_inputs(name, runtime):
     function, *given = CASES[name]
     exported = torch.export.export(Call(function).eval(), given[0])
-    method = edgecore.load(edgecore.compile(exported, backends=[]).buffer).forward
+    method = edgecore.load(edgecore.compile(exported, backends=[], runtime=runtime).buffer).forward
     for inputs in given:
         expected, results = function(*inputs), method(*inputs)
         several = isinstance(expected, (tuple, list))
         for result, value in zip(*((results, expected) if several else ([results], [expected])), strict=True):
             torch.testing.assert_close(result, value)
+
+
+def test_unique_consecutive_along_a_dim_from_the_end_is_refused_because_its_exported_shape_is_wrong():
+    exported = torch.export.export(Call(lambda x: torch.unique_consecutive(x, dim=-1)).eval(), (X,))
+    assert exported.graph.output_node().args[0][0].meta["val"].dim() == 4
+    with pytest.raises(CompileError, match=r"records a wrong shape .* with dim=-1; pass dim=1$"):
+        edgecore.compile(exported, backends=[])
+
+
+@pytest.mark.parametrize("runtime", ["edgecore", "executorch-1.5"])
+@pytest.mark.parametrize("size", [0, 2, 9])
+def test_the_indices_of_nonzero_static_are_cut_or_filled(size, runtime):
+    model = Call(lambda x: torch.nonzero_static(x > 0, size=size, fill_value=7)).eval()
+    method = edgecore.load(edgecore.compile(model, (X,), backends=[], runtime=runtime).buffer).forward
+    for x in (X, OTHER, torch.zeros(2, 3), torch.ones(2, 3)):
+        assert torch.equal(method(x), model(x))
 
 
 def test_an_error_about_a_size_without_a_bound_says_how_to_give_one():

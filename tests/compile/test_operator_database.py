@@ -46,8 +46,8 @@ REFUSED = {
     """,
     "torch has no decomposition, and a model rarely has the operator": """
         _unique2 embedding_renorm fractional_max_pool2d
-        fractional_max_pool3d grid_sampler_3d hash_tensor histc histogram nonzero_static resize segment_reduce
-        unique_consecutive unique_dim
+        fractional_max_pool3d hash_tensor histc histogram resize segment_reduce
+        unique_dim
     """,
     "random choices of training": "multinomial rrelu_with_noise_functional",
     "the index is uint8, which only an empty one may be": "gather",

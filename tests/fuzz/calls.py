@@ -509,6 +509,10 @@ def _fold(d: Drawer) -> None:
 
 
 def _grid(d: Drawer) -> None:
+    if d.flag():
+        volume = d.leaf((2, 3, 3, 5, 4), torch.float32, constant=False)
+        points = d.leaf((2, 2, d.pick((3, 1)), 2, 3), torch.float32, -1.2, 1.2, constant=False)
+        return d.call(aten.grid_sampler_3d.default, volume, points, d.int(0, 1), d.int(0, 2), d.flag())
     x = d.leaf((2, 3, 5, 4), torch.float32, constant=False)
     grid = d.leaf((2, d.pick((3, 1)), d.pick((2, 5)), 2), torch.float32, -1.2, 1.2, constant=False)
     d.call(aten.grid_sampler_2d.default, x, grid, d.int(0, 2), d.int(0, 2), d.flag())

@@ -174,6 +174,60 @@ def test_nonzero_and_masked_select_give_as_many_results_as_they_find(library: Li
         run(library, "aten::masked_scatter.out", swapped(x), mask, swapped(source), expected=expected, swap=True)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_nonzero_static_gives_the_wanted_number_of_rows(library: Library, dtype: torch.dtype) -> None:
+    x = numbers(4, 6, dtype=dtype) * (numbers(4, 6, dtype=torch.int64) % 2).to(dtype)
+    for self in (x, swapped(x), x.flatten(), x[:0], torch.zeros_like(x), x[1, 1]):
+        for size in (0, 3, 30):
+            for fill in (-1, 2**40):
+                expected = torch.nonzero_static(self, size=size, fill_value=fill)
+                run(library, "aten::nonzero_static.out", self, size, fill, expected=expected)
+
+
+def unique_runs(
+    library: Library, self: torch.Tensor, inverse: bool, counts: bool, dim: int | None
+) -> list[torch.Tensor]:
+    """Return the results of unique_consecutive, whose outputs have memory for slices that all differ."""
+    size = self.numel() if dim is None else self.shape[dim]
+    values = self.flatten().clone() if dim is None else self.clone(memory_format=torch.contiguous_format)
+    outs = [values, torch.full(self.shape if inverse and dim is None else (size,), 7), torch.full((size,), 7)]
+    native = library.call("aten::unique_consecutive.out", self, inverse, counts, dim, *outs)
+    results = []
+    for out in outs:
+        described = native.tensors[id(out)].dl
+        shape = [described.shape[d] for d in range(described.ndim)]
+        results.append(out.flatten()[: math.prod(shape)].reshape(shape).clone())
+    return results
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_unique_consecutive_equals_eager(library: Library, dtype: torch.dtype) -> None:
+    x = (numbers(6, 4, 2, dtype=torch.int64) % 2).to(dtype)
+    x[2:4], x[:, 3] = x[1], x[:, 2]
+    equal = torch.ones(3, dtype=dtype)
+    for self in (x, swapped(x), x.flatten(), x[:, 0, 0], x[0, 0, 0], x[:0], equal, numbers(50, dtype=dtype)):
+        for dim in (None, *(d for d in range(-1, self.dim()) if self.dim() and self.numel())):
+            for inverse, counts in ((False, False), (True, False), (False, True), (True, True)):
+                expected = torch.ops.aten.unique_consecutive(self, True, True, dim)
+                results = unique_runs(library, self, inverse, counts, dim)
+                torch.testing.assert_close(results[0], expected[0], rtol=0, atol=0)
+                wanted = (inverse or dim is not None, counts or dim is not None)
+                for result, value, is_wanted in zip(results[1:], expected[1:], wanted, strict=True):
+                    torch.testing.assert_close(result, value if is_wanted else torch.empty(0, dtype=torch.int64))
+
+
+def test_nan_equals_no_number_in_unique_consecutive(library: Library) -> None:
+    x = torch.tensor([1.0, math.nan, math.nan, -0.0, 0.0, math.inf, math.inf])
+    for dim in (None, 0):
+        values, inverse, counts = unique_runs(library, x, True, True, dim)
+        torch.testing.assert_close(values, torch.tensor([1, math.nan, math.nan, -0.0, math.inf]), equal_nan=True)
+        assert (
+            torch.signbit(values[3])
+            and inverse.tolist() == [0, 1, 2, 3, 3, 4, 4]
+            and counts.tolist() == [1, 1, 1, 2, 2]
+        )
+
+
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_repeat_interleave_equals_eager(library: Library, dtype: torch.dtype) -> None:
     for repeats in ([2, 0, 3], [], [0, 0]):
@@ -333,6 +387,26 @@ def test_grid_sampling_equals_eager(library: Library, mode: int, padding: int, a
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("padding", [0, 1, 2])
+@pytest.mark.parametrize("mode", [0, 1])
+def test_sampling_of_volumes_equals_eager(
+    library: Library, mode: int, padding: int, align_corners: bool, dtype: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    x, grid = torch.randn(2, 3, 4, 5, 7).to(dtype), (torch.randn(2, 3, 4, 6, 3) * 1.5).to(dtype)
+    grid[0, 0, 0] = torch.tensor([[-1, -1, 1], [1, 1, 1], [0, 0, 0], [4, -3, 2], [1, -1, -1], [0, 1, -1]])
+    expected = torch.grid_sampler_3d(x.double(), grid.double(), mode, padding, align_corners).to(dtype)
+    if dtype == torch.float64:
+        grid[1, 0, 0, 0] = torch.tensor([0 if padding == 2 else math.inf, 0, 0])  # infinity has no reflection
+        grid[1, 0, 0, 1] = torch.tensor([9.7, 0, 1e4])
+        expected = torch.grid_sampler_3d(x, grid, mode, padding, align_corners)
+    limit = {torch.float64: 1e-9, torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}[dtype]
+    args = swapped(x), swapped(grid), mode, padding, align_corners
+    run(library, "aten::grid_sampler_3d.out", *args, expected=expected, swap=True, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_uniform_numbers_stay_below_one(library: Library, dtype: torch.dtype) -> None:
     out = torch.empty(100_000, dtype=dtype)
     library.call("aten::rand.out", [100_000], out)
@@ -374,6 +448,15 @@ HOSTILE: list[tuple[str, tuple[Any, ...], str]] = [
     ("aten::masked_select.out", (floats(3), floats(3), floats(3)), "the mask must be a bool tensor"),
     ("aten::masked_select.out", (floats(3), floats(3) > 0, floats(2)), "cannot resize"),
     ("aten::nonzero.out", (floats(3), ints(0, 0, 0)), "the result has shape [3, 1]"),
+    ("aten::nonzero_static.out", (floats(3), -1, 0, ints(0)), "size must not be negative"),
+    ("aten::nonzero_static.out", (floats(3), 2, 0, floats(2, 1)), "out must be int64"),
+    ("aten::nonzero_static.out", (floats(3), INT64_MAX, 0, torch.ones(2, 1, dtype=torch.int64)), "cannot resize"),
+    ("aten::unique_consecutive.out", (floats(2), True, True, 1, floats(2), ints(0, 0), ints(0, 0)), "dim 1 is out of range"),
+    ("aten::unique_consecutive.out", (floats(2), True, True, None, floats(2), floats(2), ints(0, 0)), "must be int64"),
+    ("aten::unique_consecutive.out", (floats(2), True, True, None, ints(0), ints(0, 0), ints(0, 0)), "must have the input's"),
+    ("aten::unique_consecutive.out", (numbers(2), True, True, None, floats(1), ints(0, 0), ints(0, 0)), "cannot resize"),
+    ("aten::unique_consecutive.out", (floats(0, 2), True, True, 1, floats(0, 2), ints(0, 0), ints(0, 0)), "is empty"),
+    ("aten::unique_consecutive.out", (torch.tensor(1.0), True, True, 0, floats(1), ints(0), ints(0)), "the input has no dims"),
     ("aten::repeat_interleave.Tensor_out", (ints(-1), None, ints(0)), "repeats must not be negative"),
     ("aten::repeat_interleave.Tensor_out", (ints(INT64_MAX, INT64_MAX), None, ints(0)), "repeats are too large"),
     ("aten::repeat_interleave.Tensor_out", (ints(2), 3, ints(0, 0, 0)), "output_size must be the sum of the repeats"),
@@ -403,6 +486,10 @@ HOSTILE: list[tuple[str, tuple[Any, ...], str]] = [
     ("aten::native_dropout.out", (floats(2), math.nan, True, floats(2), floats(2) > 0), "p must be between 0 and 1"),
     ("aten::grid_sampler_2d.out", (floats(1, 1, 2, 2), floats(1, 1, 1, 3), 0, 0, False, floats(1, 1, 1, 1)), "the grid must"),
     ("aten::grid_sampler_2d.out", (floats(1, 1, 2, 2), floats(1, 1, 1, 2), 9, 0, False, floats(1, 1, 1, 1)), "must be 0, 1 or 2"),
+    ("aten::grid_sampler_3d.out", (floats(1, 1, 2, 2), floats(1, 1, 1, 2), 0, 0, False, floats(1, 1, 1, 1)), "must have 5 dims"),
+    ("aten::grid_sampler_3d.out", (floats(1, 1, 2, 2, 2), floats(1, 1, 1, 1, 2), 0, 0, False, floats(1, 1, 1, 1, 1)), "[batch, depth, height, width, 3]"),
+    ("aten::grid_sampler_3d.out", (floats(1, 1, 2, 0, 2), floats(1, 1, 1, 1, 3), 0, 0, False, floats(1, 1, 1, 1, 1)), "no pixels"),
+    ("aten::grid_sampler_3d.out", (floats(1, 1, 2, 2, 2), floats(1, 1, 1, 1, 3), 2, 0, False, floats(1, 1, 1, 1, 1)), "no bicubic"),
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-// Samples an image at the points of a grid (aten::grid_sampler_2d).
+// Samples an image or a volume at the points of a grid (aten::grid_sampler_2d, aten::grid_sampler_3d).
 #include "lib/convert.h"
 
 namespace edgecore {
@@ -113,22 +113,125 @@ struct Sampler {
   }
 };
 
+// The pixels before and after a coordinate on one axis, -1 if they are outside of the volume, and their weights.
 template <class C>
-void sample_all(Call &call, Tensor input, Tensor grid, Tensor out, int64_t interpolation, int64_t padding, bool align) {
-  const C *image = dense<C>(call, input);
-  const C *points = dense<C>(call, grid);
-  const DenseOut<C> result(call, out);
-  if (call.failed() || out.numel() == 0) return;
-  const int64_t channels = input.size(1);
-  const int64_t pixels = input.size(2) * input.size(3);
-  const int64_t count = grid.size(1) * grid.size(2);
-  call.parallel(input.size(0) * channels, 2048 / count + 1, [&](int64_t begin, int64_t end, int64_t) {
+struct Neighbors {
+  int64_t index[2];
+  C weight[2];
+
+  Neighbors(const Axis<C> &axis, C x) {
+    const C before = static_cast<C>(__builtin_floor(x));
+    index[0] = index_of(before, axis.size);
+    index[1] = index_of(before + 1, axis.size);
+    weight[1] = x - before;
+    weight[0] = 1 - weight[1];
+  }
+};
+
+template <class C>
+struct VolumeSampler {
+  Axis<C> x, y, z;
+  int64_t interpolation;
+  const C *volume;  // the pixels of one channel of the sampled volume
+
+  C at(int64_t column, int64_t row, int64_t plane) const { return volume[(plane * y.size + row) * x.size + column]; }
+
+  // Samples at the grid's point [x, y, z].
+  C sample(const C *point) const {
+    const C u = x.padded(x.pixels(point[0]));
+    const C v = y.padded(y.pixels(point[1]));
+    const C w = z.padded(z.pixels(point[2]));
+    if (interpolation == kNearest) {
+      const int64_t column = index_of(static_cast<C>(__builtin_rint(u)), x.size);
+      const int64_t row = index_of(static_cast<C>(__builtin_rint(v)), y.size);
+      const int64_t plane = index_of(static_cast<C>(__builtin_rint(w)), z.size);
+      return column < 0 || row < 0 || plane < 0 ? C(0) : at(column, row, plane);
+    }
+    const Neighbors<C> columns(x, u);
+    const Neighbors<C> rows(y, v);
+    const Neighbors<C> planes(z, w);
+    C sum = 0;
+    for (int corner = 0; corner < 8; ++corner) {
+      const int i = corner & 1;
+      const int j = corner >> 1 & 1;
+      const int k = corner >> 2;
+      // Skip pixels outside: the weights of an infinite coordinate are NaN.
+      if (columns.index[i] < 0 || rows.index[j] < 0 || planes.index[k] < 0) continue;
+      sum +=
+          columns.weight[i] * rows.weight[j] * planes.weight[k] * at(columns.index[i], rows.index[j], planes.index[k]);
+    }
+    return sum;
+  }
+};
+
+// The arguments of the operators. The input has the shape [batch, channels, spatial...], the grid has the shape
+// [batch, spatial of the output..., spatial dims].
+struct Arguments {
+  Tensor input;
+  Tensor grid;
+  int64_t interpolation;
+  int64_t padding;
+  bool align_corners;
+  Tensor out;
+
+  explicit Arguments(Call &call)
+      : input(call.tensor(0)),
+        grid(call.tensor(1)),
+        interpolation(call.integer(2)),
+        padding(call.integer(3)),
+        align_corners(call.flag(4)),
+        out(call.tensor(5)) {}
+
+  // Checks the arguments for a number of spatial dims, and resizes `out`.
+  bool check(Call &call, int dims) const {
+    if (call.failed()) return false;
+    if (input.ndim() != dims + 2 || grid.ndim() != dims + 2) {
+      call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "the input and the grid must have " << dims + 2 << " dims");
+      return false;
+    }
+    if (grid.size(dims + 1) != dims || grid.size(0) != input.size(0)) {
+      call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "the grid must be [batch, " << (dims == 3 ? "depth, " : "")
+                                                     << "height, width, " << dims << "]");
+      return false;
+    }
+    Shape shape;
+    shape.push(input.size(0));
+    shape.push(input.size(1));
+    bool has_pixels = true;
+    for (int d = 0; d < dims; ++d) {
+      if (input.size(2 + d) == 0) has_pixels = false;
+      shape.push(grid.size(1 + d));
+    }
+    return call.check(has_pixels, "the input has no pixels") &&
+           call.check(interpolation >= 0 && interpolation <= 2 && padding >= 0 && padding <= 2,
+                      "interpolation_mode and padding_mode must be 0, 1 or 2") &&
+           call.check(is_floating(input.type()) && input.type() == grid.type() && input.type() == out.type(),
+                      "the input, the grid and out must have the same floating dtype") &&
+           call.resize(out, shape);
+  }
+
+  // Returns the axis of a dim of the input.
+  template <class C>
+  Axis<C> axis(int d) const {
+    return {input.size(d), padding, align_corners};
+  }
+};
+
+// Calls body(image, point, to, count) for each channel of each image or volume: `image` its pixels, `point` the first
+// of the `count` points of the grid, `to` their samples.
+template <class C, class Body>
+void for_each_plane(Call &call, const Arguments &arguments, int dims, const Body &body) {
+  const C *image = dense<C>(call, arguments.input);
+  const C *points = dense<C>(call, arguments.grid);
+  const DenseOut<C> result(call, arguments.out);
+  if (call.failed() || arguments.out.numel() == 0) return;
+  const int64_t channels = arguments.input.size(1);
+  const int64_t planes = arguments.input.size(0) * channels;
+  const int64_t pixels = arguments.input.numel() / planes;
+  const int64_t count = arguments.out.numel() / planes;
+  call.parallel(planes, 2048 / count + 1, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t plane = begin; plane < end; ++plane) {
-      const Sampler<C> sampler = {
-          {input.size(3), padding, align}, {input.size(2), padding, align}, interpolation, image + plane * pixels};
-      const C *point = points + plane / channels * count * 2;
-      C *to = result.data() + plane * count;
-      for (int64_t i = 0; i < count; ++i) to[i] = sampler.sample(point[2 * i], point[2 * i + 1]);
+      body(image + plane * pixels, points + plane / channels * count * dims, result.data() + plane * count, count);
     }
   });
   result.finish(call);
@@ -138,29 +241,31 @@ void sample_all(Call &call, Tensor input, Tensor grid, Tensor out, int64_t inter
 
 int32_t grid_sampler_2d_out(const edgecore_call *raw) {
   Call call(raw, "aten::grid_sampler_2d.out");
-  const Tensor input = call.tensor(0);
-  const Tensor grid = call.tensor(1);
-  const int64_t interpolation = call.integer(2);
-  const int64_t padding = call.integer(3);
-  const bool align_corners = call.flag(4);
-  const Tensor out = call.tensor(5);
-  if (call.failed() || !call.check(input.ndim() == 4 && grid.ndim() == 4, "the input and the grid must have 4 dims") ||
-      !call.check(grid.size(3) == 2 && grid.size(0) == input.size(0), "the grid must be [batch, height, width, 2]") ||
-      !call.check(input.size(2) > 0 && input.size(3) > 0, "the input has no pixels") ||
-      !call.check(interpolation >= 0 && interpolation <= 2 && padding >= 0 && padding <= 2,
-                  "interpolation_mode and padding_mode must be 0, 1 or 2") ||
-      !call.check(is_floating(input.type()) && input.type() == grid.type() && input.type() == out.type(),
-                  "the input, the grid and out must have the same floating dtype")) {
+  const Arguments given(call);
+  if (!given.check(call, 2)) return call.status();
+  with_floating_compute(given.input.type(), [&](auto c) {
+    using C = decltype(c);
+    for_each_plane<C>(call, given, 2, [&](const C *image, const C *point, C *to, int64_t count) {
+      const Sampler<C> sampler = {given.axis<C>(3), given.axis<C>(2), given.interpolation, image};
+      for (int64_t i = 0; i < count; ++i) to[i] = sampler.sample(point[2 * i], point[2 * i + 1]);
+    });
+  });
+  return call.status();
+}
+
+int32_t grid_sampler_3d_out(const edgecore_call *raw) {
+  Call call(raw, "aten::grid_sampler_3d.out");
+  const Arguments given(call);
+  if (!given.check(call, 3) || !call.check(given.interpolation != kBicubic, "volumes have no bicubic interpolation")) {
     return call.status();
   }
-  Shape shape;
-  shape.push(input.size(0));
-  shape.push(input.size(1));
-  shape.push(grid.size(1));
-  shape.push(grid.size(2));
-  if (!call.resize(out, shape)) return call.status();
-  with_floating_compute(input.type(), [&](auto c) {
-    sample_all<decltype(c)>(call, input, grid, out, interpolation, padding, align_corners);
+  with_floating_compute(given.input.type(), [&](auto c) {
+    using C = decltype(c);
+    for_each_plane<C>(call, given, 3, [&](const C *volume, const C *point, C *to, int64_t count) {
+      const VolumeSampler<C> sampler = {given.axis<C>(4), given.axis<C>(3), given.axis<C>(2), given.interpolation,
+                                        volume};
+      for (int64_t i = 0; i < count; ++i) to[i] = sampler.sample(point + 3 * i);
+    });
   });
   return call.status();
 }

@@ -1,4 +1,4 @@
-// Operators that work along one dim: cumsum, topk, tril, glu.
+// Operators that work along one dim: cumsum, topk, tril, glu, unique_consecutive.
 #include <algorithm>
 
 #include "lib/math.h"
@@ -108,6 +108,77 @@ void gate(Call &call, Tensor self, Tensor out, int dim) {
   result.finish(call);
 }
 
+// The slices along a dim of a row-major tensor.
+template <class C>
+struct Slices {
+  const C *data;
+  DimSplit split;
+
+  // NaN equals no number, so slices with NaN are never equal.
+  bool equal(int64_t a, int64_t b) const {
+    for (int64_t o = 0; o < split.outer; ++o) {
+      const C *rows = data + o * split.size * split.inner;
+      for (int64_t i = 0; i < split.inner; ++i) {
+        if (!(rows[a * split.inner + i] == rows[b * split.inner + i])) return false;
+      }
+    }
+    return true;
+  }
+};
+
+// The outputs of unique_consecutive. `inverse` and `counts` become empty tensors if they are not wanted.
+struct UniqueOut {
+  Tensor values;
+  Tensor inverse;
+  Tensor counts;
+  bool wants_inverse;
+  bool wants_counts;
+};
+
+// Keeps the first of each run of equal slices along `dim`. `shape` is the shape of the input, `inverse_shape` the shape
+// of `inverse`, if it is wanted.
+template <class C>
+void unique_runs(Call &call, Tensor self, Shape shape, int dim, Shape inverse_shape, const UniqueOut &out) {
+  const DimSplit split(shape, dim);
+  const Slices<C> slices = {dense<C>(call, self), split};
+  int64_t *starts = call.scratch<int64_t>(split.size);
+  if (call.failed()) return;
+  int64_t count = 0;
+  for (int64_t k = 0; k < split.size; ++k) {
+    if (k == 0 || !slices.equal(k - 1, k)) starts[count++] = k;
+  }
+  Shape counts_shape;
+  counts_shape.push(out.wants_counts ? count : 0);
+  if (!out.wants_inverse) {
+    inverse_shape = Shape();
+    inverse_shape.push(0);
+  }
+  shape.sizes[dim] = count;
+  if (!call.resize(out.values, shape, "out0") || !call.resize(out.inverse, inverse_shape, "out1") ||
+      !call.resize(out.counts, counts_shape, "out2")) {
+    return;
+  }
+  const DenseOut<C> values(call, out.values);
+  const DenseOut<int64_t> inverse(call, out.inverse);
+  const DenseOut<int64_t> counts(call, out.counts);
+  if (call.failed()) return;
+  C *to = values.data();
+  for (int64_t o = 0; o < split.outer; ++o) {
+    for (int64_t k = 0; k < count; ++k) {
+      const C *from = slices.data + (o * split.size + starts[k]) * split.inner;
+      for (int64_t i = 0; i < split.inner; ++i) *to++ = from[i];
+    }
+  }
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t end = k + 1 < count ? starts[k + 1] : split.size;
+    for (int64_t j = starts[k]; out.wants_inverse && j < end; ++j) inverse.data()[j] = k;
+    if (out.wants_counts) counts.data()[k] = end - starts[k];
+  }
+  values.finish(call);
+  inverse.finish(call);
+  counts.finish(call);
+}
+
 }  // namespace
 
 int32_t cumsum_out(const edgecore_call *raw) {
@@ -190,6 +261,38 @@ int32_t glu_out(const edgecore_call *raw) {
   shape.sizes[dim] /= 2;
   if (!call.resize(out, shape)) return call.status();
   with_floating_compute(self.type(), [&](auto c) { gate<decltype(c)>(call, self, out, dim); });
+  return call.status();
+}
+
+int32_t unique_consecutive_out(const edgecore_call *raw) {
+  Call call(raw, "aten::unique_consecutive.out");
+  const Tensor self = call.tensor(0);
+  const bool is_flat = call.is_none(3);
+  const bool return_inverse = call.flag(1);
+  const bool return_counts = call.flag(2);
+  const int dim = is_flat ? 0 : call.dim(3, self.ndim());
+  // With a dim, ATen computes all outputs for tensors on the CPU, and programs have memory for them.
+  const UniqueOut out = {call.tensor(4), call.tensor(5), call.tensor(6), return_inverse || !is_flat,
+                         return_counts || !is_flat};
+  if (call.failed() || !check_same_type(call, self, out.values) ||
+      !call.check(out.inverse.type() == Type::kI64 && out.counts.type() == Type::kI64,
+                  "the inverse indices and the counts must be int64") ||
+      !call.check(is_flat || self.ndim() > 0, "the input has no dims")) {
+    return call.status();
+  }
+  Shape shape = self.shape();
+  Shape inverse_shape = shape;
+  if (is_flat) {
+    shape = Shape();
+    shape.push(self.numel());
+  } else {
+    inverse_shape = Shape();
+    inverse_shape.push(shape.sizes[dim]);
+    if (!call.check(shape.numel() > 0 || shape.sizes[dim] == 0, "another dim than the dim of the slices is empty")) {
+      return call.status();
+    }
+  }
+  with_compute(self.type(), [&](auto c) { unique_runs<decltype(c)>(call, self, shape, dim, inverse_shape, out); });
   return call.status();
 }
 

@@ -261,6 +261,24 @@ bool check_mask(Call &call, Tensor mask) {
   return call.check(!call.failed() && mask.type() == Type::kBool, "the mask must be a bool tensor");
 }
 
+// Writes the indices of the true elements in `chosen`, a row-major array of the given shape: a row of shape.ndim
+// integers for each of the first `limit`. Returns the number of rows.
+int64_t write_indices(const uint8_t *chosen, const Shape &shape, int64_t limit, int64_t *row) {
+  const int64_t n = shape.numel();
+  int64_t count = 0;
+  for (int64_t i = 0; i < n && count < limit; ++i) {
+    if (chosen[i] == 0) continue;
+    int64_t rest = i;
+    for (int d = shape.ndim - 1; d >= 0; --d) {
+      row[d] = rest % shape.sizes[d];
+      rest /= shape.sizes[d];
+    }
+    row += shape.ndim;
+    ++count;
+  }
+  return count;
+}
+
 }  // namespace
 
 int32_t scatter_src_out(const edgecore_call *raw) {
@@ -440,9 +458,9 @@ int32_t nonzero_out(const edgecore_call *raw) {
   const Tensor out = call.tensor(1);
   if (!call.check(!call.failed() && out.type() == Type::kI64, "out must be int64")) return call.status();
   const Shape shape = self.shape();
-  const int64_t n = self.numel();
   const uint8_t *chosen = as_bools(call, self, shape);
   if (chosen == nullptr) return call.status();
+  const int64_t n = self.numel();
   int64_t count = 0;
   for (int64_t i = 0; i < n; ++i) count += chosen[i] != 0;  // in a damaged file a bool may be any byte, not only 0 or 1
   Shape result;
@@ -450,16 +468,29 @@ int32_t nonzero_out(const edgecore_call *raw) {
   result.push(shape.ndim);
   if (!call.resize(out, result)) return call.status();
   DenseOut<int64_t> rows(call, out);
-  int64_t *row = rows.data();
-  for (int64_t i = 0; row != nullptr && i < n; ++i) {
-    if (chosen[i] == 0) continue;
-    int64_t rest = i;
-    for (int d = shape.ndim - 1; d >= 0; --d) {
-      row[d] = rest % shape.sizes[d];
-      rest /= shape.sizes[d];
-    }
-    row += shape.ndim;
-  }
+  if (rows.data() != nullptr) write_indices(chosen, shape, count, rows.data());
+  rows.finish(call);
+  return call.status();
+}
+
+int32_t nonzero_static_out(const edgecore_call *raw) {
+  Call call(raw, "aten::nonzero_static.out");
+  const Tensor self = call.tensor(0);
+  const int64_t size = call.integer(1);
+  const int64_t fill_value = call.integer(2);
+  const Tensor out = call.tensor(3);
+  call.check(call.failed() || size >= 0, "size must not be negative");
+  if (!call.check(!call.failed() && out.type() == Type::kI64, "out must be int64")) return call.status();
+  const Shape shape = self.shape();
+  Shape result;
+  result.push(size);
+  result.push(shape.ndim);
+  if (!call.resize(out, result)) return call.status();
+  const uint8_t *chosen = as_bools(call, self, shape);
+  DenseOut<int64_t> rows(call, out);
+  if (call.failed()) return call.status();
+  const int64_t written = write_indices(chosen, shape, size, rows.data()) * shape.ndim;
+  for (int64_t i = written; i < out.numel(); ++i) rows.data()[i] = fill_value;
   rows.finish(call);
   return call.status();
 }

@@ -1,7 +1,7 @@
 """Dtype rules: the dtypes that each operator accepts, and the dtypes of its results.
 
 tools/make_dtype_rules.py makes `dtype_rules.json` by calling torch's operators with all combinations of dtypes. The
-rules of its 191 operators accept 8,206 combinations. The notation below, and storing each of the 63 different rules
+rules of its 194 operators accept 8,234 combinations. The notation below, and storing each of the 65 different rules
 only once, keep the file at 25 KB; a plain JSON object of keys and results for each operator would take 99 KB.
 
 Slot: an argument of the schema that affects dtypes: a tensor, a list of tensors, a number or a dtype (`is_slot`).

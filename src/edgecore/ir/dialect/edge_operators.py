@@ -74,8 +74,14 @@ _NOT_CORE = {
     aten.var_mean.correction,
     aten.unfold_copy.default,
     aten.copy_.default,
+    aten.nonzero_static.default,
+    aten.unique_consecutive.default,
+    aten.grid_sampler_3d.default,
 }
-"""ATen operators without the tag `core` that the runtimes' kernel libraries implement; two of them write in place."""
+"""ATen operators without the tag `core` for which the runtimes' kernel libraries have kernels; two write in place.
+
+Only edgecore's library has kernels of the last three; for other runtimes they are decomposed.
+"""
 
 COMPLEX = {
     aten._conj_physical.default,

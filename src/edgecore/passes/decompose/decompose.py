@@ -36,10 +36,12 @@ from edgecore.passes.decompose.control_flow import (
     make_results_dense,
 )
 from edgecore.passes.decompose.decompositions import (  # noqa: F401  (they register their rewrites)
+    data_dependent,
     in_place_forms,
     ordering,
     pooling,
     resampling,
+    sampling,
     scatters,
     volumes,
 )

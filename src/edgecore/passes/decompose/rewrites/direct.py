@@ -13,7 +13,8 @@ from collections.abc import Callable
 import torch
 from torch.fx import Node
 
-from edgecore.ir.graph import Editor, for_each, same_sizes, view_sizes
+from edgecore.errors import CompileError
+from edgecore.ir.graph import Editor, describe, for_each, same_sizes, view_sizes
 from edgecore.ir.op_args import argument
 from edgecore.ir.operators.attention import scale_of
 from edgecore.ir.torch_compat import OpOverload
@@ -343,6 +344,21 @@ def _rounded_number(editor: Editor, node: Node) -> Node:
         return node
     assert isinstance(node.target, OpOverload)
     return editor.call(node.target, _input(node), rounded, val=node.meta["val"])
+
+
+@rewrites(aten.unique_consecutive.default)
+def _checked_dim(editor: Editor, node: Node) -> None:
+    """Refuse a dim that counts from the end: torch.export gives the results a wrong shape. Rewrite nothing.
+
+    Raises:
+        CompileError: The dim is negative.
+    """
+    dim = argument(node, "dim")
+    if dim is not None and dim < 0:
+        raise CompileError(
+            f"{describe(node)}: torch.export records a wrong shape for the results of unique_consecutive with "
+            f"dim={dim}; pass dim={dim + _input(node).meta['val'].dim()}"
+        )
 
 
 @rewrites(aten.scaled_dot_product_attention.default)

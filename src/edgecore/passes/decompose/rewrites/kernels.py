@@ -51,9 +51,19 @@ def _keep(editor: Editor, node: Node) -> Node:
     return node
 
 
+def _keep_checked(editor: Editor, node: Node) -> Node:
+    """Keep a node to which the rewrite for other runtimes has no objection."""
+    assert isinstance(node.target, OpOverload)
+    REWRITES[node.target](editor, node)
+    return node
+
+
 KERNEL_REWRITES: Mapping[OpOverload, Rewrite] = REWRITES | {
     aten.scaled_dot_product_attention.default: _attention,
     aten.scatter_reduce.two: _keep,
+    aten.nonzero_static.default: _keep,
+    aten.grid_sampler_3d.default: _keep,
+    aten.unique_consecutive.default: _keep_checked,
     aten.linear.default: _keep,
 }
 """All rewrites for the target runtime `edgecore`."""
@@ -64,4 +74,5 @@ def before_backends(rewrites: Mapping[OpOverload, Rewrite]) -> Mapping[OpOverloa
 
     Backends may support the ATen operators of a decomposition, but they do not support edgecore's operators.
     """
-    return REWRITES | {target: rewrite for target, rewrite in rewrites.items() if rewrite is _keep}
+    keeping = (_keep, _keep_checked)
+    return REWRITES | {target: rewrite for target, rewrite in rewrites.items() if rewrite in keeping}
