@@ -27,6 +27,8 @@ inline int32_t load_int32(const int8_t *source) {
 
 constexpr int kRows = 12;  // number of rows multiplied at once: 12 sums and a block of weights fit into 32 registers
 constexpr int kTilesOfRow = 8;           // number of tiles (of 16 outputs) that a single row is multiplied by at once
+constexpr bool kAreTilesApart = false;   // these tiles are adjacent
+constexpr int64_t kBytesAhead = 0;       // the processor prefetches
 constexpr int32_t kOffsetOfBytes = 128;  // stored value = weight + 128, because vpdpbusd needs unsigned weights
 using Sums = __m512i;
 using Floats = __m512;
@@ -54,8 +56,10 @@ inline void store(float *target, Floats values) { _mm512_storeu_ps(target, value
 
 #elif defined(__AVX2__)
 
-constexpr int kRows = 4;
-constexpr int kTilesOfRow = 1;         // several tiles at once were slower
+constexpr int kRows = 4;               // number of rows multiplied at once
+constexpr int kTilesOfRow = 4;         // tiles that a single row is multiplied by at once
+constexpr bool kAreTilesApart = true;  // each of these tiles is in another quarter of the tiles
+constexpr int64_t kBytesAhead = 2048;  // with a single row, weights are prefetched at this distance
 constexpr int32_t kOffsetOfBytes = 0;  // byte_values subtracts the offset
 struct Sums {
   __m256i half[2];
@@ -106,6 +110,7 @@ inline Floats add_scaled(Floats total, Sums sums, Floats scales, float scale) {
   }
   return total;
 }
+inline Floats load_floats(const float *source) { return {{_mm256_loadu_ps(source), _mm256_loadu_ps(source + 8)}}; }
 inline void store(float *target, Floats values) {
   _mm256_storeu_ps(target, values.half[0]);
   _mm256_storeu_ps(target + 8, values.half[1]);
@@ -114,7 +119,9 @@ inline void store(float *target, Floats values) {
 #elif defined(__aarch64__)
 
 constexpr int kRows = 4;
-constexpr int kTilesOfRow = 1;         // several tiles at once have not been measured
+constexpr int kTilesOfRow = 1;  // several tiles at once have not been measured
+constexpr bool kAreTilesApart = false;
+constexpr int64_t kBytesAhead = 0;
 constexpr int32_t kOffsetOfBytes = 0;  // byte_values subtracts the offset
 struct Sums {
   int32x4_t quarter[4];
@@ -190,6 +197,8 @@ inline void store(float *target, Floats values) {
 
 constexpr int kRows = 1;
 constexpr int kTilesOfRow = 1;
+constexpr bool kAreTilesApart = false;
+constexpr int64_t kBytesAhead = 0;
 constexpr int32_t kOffsetOfBytes = 128;
 struct Sums {
   int32_t value[kBlockOutputs];
@@ -242,6 +251,14 @@ inline Floats add_scaled(Floats total, const Sums &sums, const Floats &scales, f
 inline void store(float *target, const Floats &values) { memcpy(target, &values, sizeof(values)); }
 
 #endif
+
+// Stores the columns of a tile, which are fewer than 16 at the right edge of a matrix.
+inline void store(float *target, const Floats &values, int64_t columns) {
+  if (columns >= kBlockOutputs) return store(target, values);
+  float all[kBlockOutputs];
+  store(all, values);
+  memcpy(target, all, static_cast<size_t>(columns) * sizeof(float));
+}
 
 }  // namespace EDGECORE_LLM_VARIANT
 }  // namespace edgecore::llm
