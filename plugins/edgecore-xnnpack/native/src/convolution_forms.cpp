@@ -16,7 +16,7 @@ constexpr uint64_t kMinChannels = 16;
 // 256 channels at 14x14 took 1.5 ms with F(4x4) (16 tiles), but 0.8 ms with F(2x2) (49 tiles); 512 channels at 7x7
 // gained nothing from F(2x2) (16 tiles).
 constexpr uint64_t kMinTiles = 20;
-// int8 layers gain more from few tiles, because direct convolutions in int8 take longer without VNNI.
+// int8 layers gain more from few tiles of F(2x2), because direct convolutions in int8 take longer without VNNI.
 constexpr uint64_t kMinInt8Tiles = 16;
 
 std::string text(uint64_t number) { return std::to_string(number); }
@@ -60,17 +60,21 @@ std::string layer_reason(const ConvolutionSize &layer) {
 // Returns the reason why Winograd's F(m x m) should not compute a convolution, though it could. If there is no reason,
 // returns an empty string and sets `growth` to the bytes by which F(m x m) increases the weights.
 std::string form_reason(uint32_t m, const ConvolutionSize &size, Winograd winograd, uint64_t rest, uint64_t *growth) {
-  if (m == 4 && winograd != Winograd::kOn) return "winograd is accurate";
+  const bool is_int8 = size.type == kInt8Type;
+  if (m == 4 && !is_int8 && winograd != Winograd::kOn) return "winograd is accurate";
+  if (m == 4 && is_int8 && size.channels > kMaxInt8Channels4) {
+    return text(size.channels) + " inputs, more than " + text(kMaxInt8Channels4) + " for 4x4";
+  }
   WinogradLayer layer;
   layer.form = m;
   layer.batch = size.batch, layer.rows = size.rows, layer.columns = size.columns;
   layer.channels = size.channels, layer.outputs = size.outputs;
   const uint64_t tiles = winograd_tiles(layer);
-  const uint64_t min = size.type == kInt8Type ? kMinInt8Tiles : kMinTiles;
+  const uint64_t min = is_int8 && m == 2 ? kMinInt8Tiles : kMinTiles;
   if (tiles < min) return text(tiles) + " tiles of " + size_text(m, m) + ", fewer than " + text(min);
   // Refuse an image with fewer than m - 1 rows or columns: every m x m tile would extend beyond the edge of the image.
   if (std::min(size.rows, size.columns) < m - 1) return "an image of " + size_text(size.rows, size.columns);
-  const WinogradTarget &target = size.type == kInt8Type ? *winograd_int8_target() : *winograd_target();
+  const WinogradTarget &target = is_int8 ? *winograd_int8_target() : *winograd_target();
   const uint64_t bytes = winograd_packed_bytes(target, layer);
   *growth = bytes - std::min(bytes, size.bytes);
   if (*growth <= rest) return "";
@@ -93,7 +97,6 @@ std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &la
   for (size_t i : order) {
     const bool is_int8 = layers[i].type == kInt8Type;
     for (const uint32_t m : {4u, 2u}) {
-      if (is_int8 && m == 4) continue;
       uint64_t growth = 0;
       const std::string reason = form_reason(m, layers[i], winograd, limit, &growth);
       if (reason.empty()) {
@@ -123,11 +126,12 @@ std::string form_text(const ConvolutionForm &form) {
 }
 
 std::string summary_of(const std::vector<ConvolutionForm> &forms, uint64_t limit) {
-  uint64_t counts[5] = {}, int8 = 0, growth = 0;
-  for (const ConvolutionForm &form : forms) ++(form.is_int8 ? int8 : counts[form.form]), growth += form.growth;
+  uint64_t counts[5] = {}, int8[5] = {}, growth = 0;
+  for (const ConvolutionForm &form : forms) ++(form.is_int8 ? int8 : counts)[form.form], growth += form.growth;
   return text(forms.size()) + " convolutions: " + text(counts[4]) + " Winograd F(4x4), " + text(counts[2]) +
-         " F(2x2), " + (int8 == 0 ? "" : text(int8) + " F(2x2) int8, ") + text(counts[0]) +
-         " direct; packed weights grow by " + kib(growth) + " of " + kib(limit);
+         " F(2x2), " + (int8[4] == 0 ? "" : text(int8[4]) + " F(4x4) int8, ") +
+         (int8[2] == 0 ? "" : text(int8[2]) + " F(2x2) int8, ") + text(counts[0]) + " direct; packed weights grow by " +
+         kib(growth) + " of " + kib(limit);
 }
 
 }  // namespace edgecore::xnnpack

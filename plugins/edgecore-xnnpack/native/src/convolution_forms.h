@@ -45,7 +45,7 @@ std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &la
 // 20)", or "direct (window 1x1), tiles of 7x16".
 std::string form_text(const ConvolutionForm &form);
 
-// Returns a sentence with the number of convolutions per algorithm: Winograd F(4x4), F(2x2), F(2x2) int8, direct.
+// Returns a sentence with the number of convolutions per algorithm: Winograd F(4x4), F(2x2), both in int8, direct.
 std::string summary_of(const std::vector<ConvolutionForm> &forms, uint64_t limit);
 
 }  // namespace edgecore::xnnpack

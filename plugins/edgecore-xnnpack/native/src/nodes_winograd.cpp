@@ -28,8 +28,9 @@ float int8_bound(float bound, const Quantization &output) {
   return std::rint(std::clamp(bound / output.scale + zero_point, -128.0f, 127.0f)) - zero_point;
 }
 
-WinogradLayer int8_layer_of(const Graph &graph, const Node &node, const Shape &input, const Shape &output) {
-  WinogradLayer layer = layer_of(2, node, input, output);
+WinogradLayer int8_layer_of(uint32_t form, const Graph &graph, const Node &node, const Shape &input,
+                            const Shape &output) {
+  WinogradLayer layer = layer_of(form, node, input, output);
   const Quantization &result = output_value(graph, node).quantization;
   layer.min = int8_bound(node.min, result), layer.max = int8_bound(node.max, result);
   layer.input_zero_point = input_value(graph, node, 0).quantization.zero_point;
@@ -47,12 +48,13 @@ struct Fp32 {
   static constexpr uint32_t kM = kForm;
 };
 
+template <uint32_t kForm>
 struct Int8 {
   static const WinogradTarget &target() { return *winograd_int8_target(); }
   static WinogradLayer layer(const Graph &graph, const Node &node, const Shape &input, const Shape &output) {
-    return int8_layer_of(graph, node, input, output);
+    return int8_layer_of(kForm, graph, node, input, output);
   }
-  static constexpr uint32_t kM = 2;
+  static constexpr uint32_t kM = kForm;
 };
 
 template <typename Form>
@@ -87,7 +89,10 @@ const NodeKind *winograd_kind(const NodeKind &direct, const char *name) {
 }
 
 const NodeKind *kind_of(const ConvolutionForm &form, const NodeKind &direct) {
-  if (form.is_int8) return winograd_kind<Int8>(direct, "Conv2d (Winograd F(2x2) int8)");
+  if (form.is_int8) {
+    return form.form == 4 ? winograd_kind<Int8<4>>(direct, "Conv2d (Winograd F(4x4) int8)")
+                          : winograd_kind<Int8<2>>(direct, "Conv2d (Winograd F(2x2) int8)");
+  }
   return form.form == 4 ? winograd_kind<Fp32<4>>(direct, "Conv2d (Winograd F(4x4))")
                         : winograd_kind<Fp32<2>>(direct, "Conv2d (Winograd F(2x2))");
 }
@@ -161,11 +166,13 @@ const void *pack_winograd(const Graph &graph, const Node &node, const std::vecto
                           Weights *weights) {
   const Shape &input = input_value(graph, node, 0).shape, &output = output_value(graph, node).shape;
   const void *bias = node.in[2] == kNone ? nullptr : data[node.in[2]];
-  if (node.kind->run == run<Int8>) {
-    const WinogradLayer layer = int8_layer_of(graph, node, input, output);
+  if (node.kind->run == run<Int8<2>> || node.kind->run == run<Int8<4>>) {
+    const uint32_t form = node.kind->run == run<Int8<4>> ? 4 : 2;
+    const WinogradTarget &target = *winograd_int8_target();
+    const WinogradLayer layer = int8_layer_of(form, graph, node, input, output);
     const std::vector<float> scales = int8_scales(graph, node);
-    return weights->pack(graph, node, 2, winograd_packed_bytes(Int8::target(), layer), is_shared, [&](void *packed) {
-      pack_winograd_int8(Int8::target(), layer, static_cast<const int8_t *>(data[node.in[1]]),
+    return weights->pack(graph, node, form, winograd_packed_bytes(target, layer), is_shared, [&](void *packed) {
+      pack_winograd_int8(target, layer, static_cast<const int8_t *>(data[node.in[1]]),
                          static_cast<const int32_t *>(bias), scales.data(), packed);
     });
   }

@@ -179,28 +179,34 @@ void pack_winograd(const WinogradTarget &target, const WinogradLayer &layer, con
 void pack_winograd_int8(const WinogradTarget &target, const WinogradLayer &layer, const int8_t *filter,
                         const int32_t *bias, const float *scales, void *packed) {
   const uint64_t channels = round_up(layer.channels), outputs = round_up(layer.outputs);
-  constexpr uint64_t kPositions = 16;
-  // The transform of F(2x2), times 2.
-  const auto transform = [](const int32_t *from, uint64_t step, int32_t *to) {
-    const int32_t outer = from[0] + from[2 * step], middle = from[step];
-    to[0] = 2 * from[0], to[1] = outer + middle, to[2] = outer - middle, to[3] = 2 * from[2 * step];
+  const uint64_t side = layer.form + 2, positions = side * side;
+  // The transform of F(2x2), times 2, or of F(4x4), times 4, -6, -6, 24, 24 and 1.
+  const auto transform = [&](const int32_t *from, uint64_t step, int32_t *to) {
+    const int32_t first = from[0], middle = from[step], last = from[2 * step];
+    to[1] = first + middle + last, to[2] = first - middle + last;
+    if (layer.form == 2) {
+      to[0] = 2 * first, to[3] = 2 * last;
+    } else {
+      to[0] = first, to[5] = last;
+      to[3] = first + 2 * middle + 4 * last, to[4] = first - 2 * middle + 4 * last;
+    }
   };
   auto *const weights = static_cast<int16_t *>(packed);
-  std::fill_n(weights, outputs * kPositions * channels, static_cast<int16_t>(0));
+  std::fill_n(weights, outputs * positions * channels, static_cast<int16_t>(0));
   for (uint64_t k = 0; k < layer.outputs; ++k) {
     const uint64_t first = k / target.slice * target.slice, width = std::min(target.slice, outputs - first);
     for (uint64_t c = 0; c < layer.channels; ++c) {
-      int32_t taps[9], half[3][4], all[4];  // half: transforms of the filter's columns
+      int32_t taps[9], half[3][6], all[6];  // half: transforms of the filter's columns
       for (uint64_t tap = 0; tap < 9; ++tap) taps[tap] = filter[(k * 9 + tap) * layer.channels + c];
       for (uint64_t j = 0; j < 3; ++j) transform(taps + j, 3, half[j]);
-      int16_t *to = weights + (first * kPositions * channels + c / 2 * 2 * width + (k - first) * 2 + c % 2);
-      for (uint64_t i = 0; i < 4; ++i) {
-        transform(&half[0][i], 4, all);
-        for (uint64_t j = 0; j < 4; ++j, to += channels * width) *to = static_cast<int16_t>(all[j]);
+      int16_t *to = weights + (first * positions * channels + c / 2 * 2 * width + (k - first) * 2 + c % 2);
+      for (uint64_t i = 0; i < side; ++i) {
+        transform(&half[0][i], 6, all);
+        for (uint64_t j = 0; j < side; ++j, to += channels * width) *to = static_cast<int16_t>(all[j]);
       }
     }
   }
-  auto *const biases = reinterpret_cast<int32_t *>(weights + outputs * kPositions * channels);
+  auto *const biases = reinterpret_cast<int32_t *>(weights + outputs * positions * channels);
   auto *const factors = reinterpret_cast<float *>(biases + outputs);
   for (uint64_t k = 0; k < outputs; ++k) {
     biases[k] = bias == nullptr || k >= layer.outputs ? 0 : bias[k];

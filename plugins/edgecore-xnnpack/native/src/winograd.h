@@ -6,10 +6,29 @@
 // interpolates at the points 0, +-sqrt(1/2), +-sqrt(2) (and infinity); with 0, +-1, +-2 the error would be five times
 // as large.
 //
-// F(2x2) also computes int8 convolutions, exactly. The transforms of inputs and products add and subtract. The
-// transform of the filter halves numbers, so the packed weights are 4 times as large, which makes them integers: the
-// products become 4 times the sums of a direct convolution. Transformed inputs (at most 4 * 255) and weights (at most 9
-// * 128) fit into int16, whose products are added in pairs by one instruction.
+// Both forms also compute int8 convolutions, exactly. Transformed inputs and weights fit into int16, whose products are
+// added in pairs by one instruction.
+//
+// F(2x2): the transforms of inputs and products add and subtract. The transform of the filter halves numbers, so the
+// packed weights are 4 times as large, which makes them integers: the products become 4 times the sums of a direct
+// convolution. Transformed inputs are at most 4 * 255, weights at most 9 * 128.
+//
+// F(4x4) in int8 interpolates at 0, +-1, +-2 (and infinity), where all factors are fractions of small integers. Its
+// filter's transform divides by 4, -6, -6, 24, 24 and 1; packed weights lack these divisions, which makes them
+// integers. The transform of products has integer factors that make each of its two steps' results 24 times as large.
+// Bounds, with inputs (less the zero point) of at most 255, weights of at most 128, and the absolute sums of the
+// transforms' rows, 10 of inputs and 7 of a filter: transformed inputs are at most 10 * 10 * 255, weights at most 7 * 7
+// * 128, which fits into int16. Sums over channels exceed 32 bits. They wrap around, and every step keeps as many lower
+// bits as the result needs:
+//
+// - The first step's results (a column of products becomes 4 numbers) are 24 h, where h is an integer: the sum of a
+//   convolution in one dimension. h is known modulo 2^29, because 24 is 8 * 3, and 3 has an inverse modulo 2^32.
+// - The second step multiplies columns 0, 1, 2 and 5 by 6, 4, 4 and 24: even numbers, by which 3 h, known modulo 2^29,
+//   becomes known modulo 2^30. Columns 3 and 4 also have the factor 1, so h must be known entirely there. There
+//   abs(h) < 2^28 for layers of up to kMaxInt8Channels4 inputs.
+// - So the second step's results, 72 times an output's sum, are known modulo 2^30. Division by 72, which is 8 * 9,
+// leaves
+//   the sum modulo 2^27. The sum of 9 * kMaxInt8Channels4 products of 255 and 128 is below 2^26.
 #ifndef EDGECORE_XNNPACK_WINOGRAD_H_
 #define EDGECORE_XNNPACK_WINOGRAD_H_
 
@@ -50,8 +69,15 @@ struct WinogradTarget {
 };
 
 constexpr uint64_t kWinogradChannels = 16;  // channels are padded with zeros to a multiple of this number
-// The most input channels of an int8 layer: 4 times the sum of 9 * channels products of 255 and 128 fits into int32.
+// The most input channels of an int8 layer for F(2x2): 4 times the sum of 9 * channels products of 255 and 128 fits
+// into int32.
 constexpr uint64_t kMaxInt8Channels = (uint64_t{1} << 29) / (9 * 255 * 128);
+
+// The same for F(4x4). In columns 3 and 4, each channel adds three products of an input that is transformed along its
+// row only, at most 3 * 255 (the positive and the negative factors have sums of 3), and such a weight, at most 7 * 128.
+// The sums are below 2^28.
+constexpr uint64_t kMaxInt8Channels4 = (uint64_t{1} << 28) / (3 * (3 * 255) * (7 * 128));
+static_assert(kMaxInt8Channels4 * 9 * 255 * 128 < uint64_t{1} << 26, "sums of F(4x4) are known modulo 2^27");
 
 // Returns the Winograd kernels for the widest vectors of this processor that XNNPACK may use; null if there are none.
 const WinogradTarget *winograd_target();

@@ -28,8 +28,9 @@ const Variant kVariants[] = {
 // A layer whose arrays end at guard pages, or begin right after them.
 struct Problem {
   // `padding`: top, left, bottom, right.
-  Problem(uint64_t height, uint64_t width, uint64_t channels, uint64_t outputs, std::array<uint64_t, 4> padding) {
-    layer.batch = 2, layer.height = height, layer.width = width, layer.channels = channels;
+  Problem(uint32_t form, uint64_t height, uint64_t width, uint64_t channels, uint64_t outputs,
+          std::array<uint64_t, 4> padding) {
+    layer.form = form, layer.batch = 2, layer.height = height, layer.width = width, layer.channels = channels;
     layer.top = static_cast<int64_t>(padding[0]), layer.left = static_cast<int64_t>(padding[1]);
     layer.rows = height + padding[0] + padding[2] - 2, layer.columns = width + padding[1] + padding[3] - 2;
     layer.outputs = outputs;
@@ -114,45 +115,76 @@ TEST_P(WinogradInt8, GivesTheIntegersOfADirectConvolutionForSizesAroundATile) {
   constexpr std::array<uint64_t, 4> kPaddings[] = {
       {1, 1, 1, 1}, {0, 0, 2, 2}, {2, 0, 0, 3}, {0, 2, 3, 1}, {3, 2, 1, 0}};
   constexpr int32_t kZeroPoints[] = {0, -128, 127, 5};
-  for (uint64_t size = 1; size <= 24; ++size) {
+  for (uint64_t i = 0; i < 48; ++i) {
+    const uint32_t form = i % 2 == 0 ? 2 : 4;
+    const uint64_t size = i / 2 + 1;
     for (const auto &padding : kPaddings) {
       const uint64_t channels = 16 + size * 7 % 33, outputs = 16 + (size * 13 + padding[0] * 5) % 53;
       const uint64_t other = 1 + size * 3 % 11;
       const bool is_tall = padding[3] % 2 == 1;
-      Problem problem(is_tall ? size : other, is_tall ? other : size, channels, outputs, padding);
+      Problem problem(form, is_tall ? size : other, is_tall ? other : size, channels, outputs, padding);
       WinogradLayer &layer = problem.layer;
       if (layer.height + padding[0] + padding[2] < 3 || layer.width + padding[1] + padding[3] < 3) continue;
       if (size % 3 == 0) problem.bias.clear();
       layer.input_zero_point = kZeroPoints[size % 4];
       const int32_t zero_point = kZeroPoints[(size + padding[0]) % 4];
       problem.set_output(size % 5 == 0 ? std::max(zero_point, -100) : -128, size % 5 == 1 ? 90 : 127, zero_point);
-      SCOPED_TRACE(testing::Message() << layer.height << "x" << layer.width << ", " << channels << " -> " << outputs
-                                      << ", padding from " << padding[0]);
+      SCOPED_TRACE(testing::Message() << "F" << form << ", " << layer.height << "x" << layer.width << ", " << channels
+                                      << " -> " << outputs << ", padding from " << padding[0]);
       ASSERT_NO_FATAL_FAILURE(problem.check(*GetParam().target));
     }
   }
 }
 
 TEST_P(WinogradInt8, SumsOfTheLargestProductsFit) {
-  for (const int8_t weight : {-128, 127}) {
-    for (const int32_t zero_point : {-128, 127}) {
-      Problem problem(5, 4, kMaxInt8Channels, 16, {1, 1, 1, 1});
-      problem.layer.input_zero_point = zero_point;
-      std::fill(problem.filter.begin(), problem.filter.end(), weight);
-      // The inputs that are furthest from the zero point, and the pattern whose transform is largest.
-      const auto far = static_cast<int8_t>(zero_point < 0 ? 127 : -128), near = static_cast<int8_t>(zero_point);
-      for (const uint64_t period : {1, 2}) {
-        for (uint64_t i = 0; i < problem.input.size(); ++i) {
-          problem.input[i] = i / kMaxInt8Channels % 4 / period % 2 == 0 ? far : near;
+  for (const uint32_t form : {2u, 4u}) {
+    const uint64_t channels = form == 2 ? kMaxInt8Channels : kMaxInt8Channels4;
+    for (const int8_t weight : {-128, 127}) {
+      for (const int32_t zero_point : {-128, 127}) {
+        Problem problem(form, 5, 4, channels, 16, {1, 1, 1, 1});
+        problem.layer.input_zero_point = zero_point;
+        std::fill(problem.filter.begin(), problem.filter.end(), weight);
+        // The inputs that are furthest from the zero point, and the patterns whose transforms are largest.
+        const auto far = static_cast<int8_t>(zero_point < 0 ? 127 : -128), near = static_cast<int8_t>(zero_point);
+        for (const uint64_t period : {1, 2}) {
+          for (uint64_t i = 0; i < problem.input.size(); ++i) {
+            problem.input[i] = i / channels % 4 / period % 2 == 0 ? far : near;
+          }
+          ASSERT_NO_FATAL_FAILURE(problem.check(*GetParam().target));
         }
+        std::fill(problem.input.begin(), problem.input.end(), far);
+        std::fill(problem.scales.begin(), problem.scales.end(), 1e-7f * 3);
+        ASSERT_NO_FATAL_FAILURE(problem.check(*GetParam().target));
+        std::fill(problem.scales.begin(), problem.scales.end(), 255.0f);  // products beyond the range of int32
         ASSERT_NO_FATAL_FAILURE(problem.check(*GetParam().target));
       }
-      std::fill(problem.input.begin(), problem.input.end(), far);
-      std::fill(problem.scales.begin(), problem.scales.end(), 1e-7f * 3);
-      ASSERT_NO_FATAL_FAILURE(problem.check(*GetParam().target));
-      std::fill(problem.scales.begin(), problem.scales.end(), 255.0f);  // products beyond the range of int32
-      ASSERT_NO_FATAL_FAILURE(problem.check(*GetParam().target));
     }
+  }
+}
+
+// Every sum that a tile of F(4x4) can have at its largest: weights and inputs take the signs of the two transforms of
+// each position, so that its products are as large as they can be.
+TEST_P(WinogradInt8, TheLargestProductsOfEachPositionOf4x4GiveExactSums) {
+  constexpr int32_t kInputs[6][6] = {{4, 0, -5, 0, 1, 0},  {0, -4, -4, 1, 1, 0}, {0, 4, -4, -1, 1, 0},
+                                     {0, -2, -1, 2, 1, 0}, {0, 2, -1, -2, 1, 0}, {0, 4, 0, -5, 0, 1}};
+  constexpr int32_t kFilters[6][3] = {{1, 1, 1}, {1, 1, 1}, {1, -1, 1}, {1, 2, 4}, {1, -2, 4}, {1, 1, 1}};
+  for (uint64_t position = 0; position < 36; ++position) {
+    const int32_t *down = kInputs[position / 6], *across = kInputs[position % 6];
+    const int32_t *filter_down = kFilters[position / 6], *filter_across = kFilters[position % 6];
+    Problem problem(4, 6, 6, kMaxInt8Channels4, 16, {0, 0, 0, 0});
+    problem.layer.batch = 1;
+    problem.input.resize(36 * kMaxInt8Channels4);
+    problem.layer.input_zero_point = position % 2 == 0 ? -128 : 127;
+    for (uint64_t i = 0; i < problem.input.size(); ++i) {
+      const uint64_t pixel = i / kMaxInt8Channels4;
+      problem.input[i] = down[pixel / 6] * across[pixel % 6] < 0 ? -128 : 127;
+    }
+    for (uint64_t i = 0; i < problem.filter.size(); ++i) {
+      const uint64_t tap = i / kMaxInt8Channels4 % 9;
+      problem.filter[i] = filter_down[tap / 3] * filter_across[tap % 3] < 0 ? 127 : -128;
+    }
+    SCOPED_TRACE(position);
+    ASSERT_NO_FATAL_FAILURE(problem.check(*GetParam().target));
   }
 }
 

@@ -234,7 +234,7 @@ TEST_F(ConvolutionForms, EachChoiceHasAReason) {
             "direct (15 inputs and 64 outputs, 16 needed of each)");
 }
 
-TEST_F(ConvolutionForms, Int8LayersHaveExactTilesOf2x2WithoutVnni) {
+TEST_F(ConvolutionForms, Int8LayersHaveExactTilesWithoutVnni) {
   ConvolutionSize layer = layer_of(7, 64);
   layer.type = kInt8Type, layer.bytes /= sizeof(float);
   const auto text = [&](Winograd winograd) { return texts({layer}, winograd, 128 << 20)[0]; };
@@ -242,8 +242,9 @@ TEST_F(ConvolutionForms, Int8LayersHaveExactTilesOf2x2WithoutVnni) {
     EXPECT_EQ(text(Winograd::kOn).rfind("direct (int8 ", 0), 0);
     return;
   }
-  EXPECT_EQ(text(Winograd::kOn), "Winograd F(2x2) int8, weights + 92 KiB");
-  EXPECT_EQ(text(Winograd::kAccurate), "Winograd F(2x2) int8, weights + 92 KiB");
+  const std::string small = "Winograd F(2x2) int8, weights + 92 KiB (4 tiles of 4x4, fewer than 20)";
+  EXPECT_EQ(text(Winograd::kOn), small);
+  EXPECT_EQ(text(Winograd::kAccurate), small);
   EXPECT_EQ(text(Winograd::kOff), "direct (winograd is off)");
   EXPECT_EQ(summary_of(choose_forms({layer, layer_of(56, 64)}, Winograd::kOn, 1 << 20), 1 << 20),
             "2 convolutions: 1 Winograd F(4x4), 0 F(2x2), 1 F(2x2) int8, 0 direct; packed weights grow by 524 KiB of "
@@ -253,6 +254,14 @@ TEST_F(ConvolutionForms, Int8LayersHaveExactTilesOf2x2WithoutVnni) {
   EXPECT_EQ(text(Winograd::kOn), "direct (12 tiles of 2x2, fewer than 16)");
   layer.rows = 7, layer.channels = kMaxInt8Channels + 1;
   EXPECT_EQ(text(Winograd::kOn), "direct (1828 inputs, more than 1827)");
+  layer.rows = layer.columns = 28, layer.channels = 64;
+  EXPECT_EQ(text(Winograd::kOn), "Winograd F(4x4) int8, weights + 252 KiB");
+  EXPECT_EQ(text(Winograd::kAccurate), "Winograd F(4x4) int8, weights + 252 KiB");
+  EXPECT_EQ(summary_of(choose_forms({layer}, Winograd::kOn, 1 << 20), 1 << 20),
+            "1 convolutions: 0 Winograd F(4x4), 0 F(2x2), 1 F(4x4) int8, 0 direct; packed weights grow by 252 KiB of "
+            "1024 KiB");
+  layer.channels = kMaxInt8Channels4 + 1;
+  EXPECT_EQ(text(Winograd::kOn), "Winograd F(2x2) int8, weights + 256 KiB (131 inputs, more than 130 for 4x4)");
 }
 
 TEST_F(ConvolutionForms, ADirectFp32LayerHasTheTileThatXnnpackChooses) {

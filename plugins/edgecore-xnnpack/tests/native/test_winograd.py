@@ -264,13 +264,14 @@ def test_winograd_convolutions_give_the_integers_of_executorch(hardware: str, tm
     command = [sys.executable, "-c", RUN_INT8, str(path), str(arrays), str(results)]
     environment = {**os.environ, "EDGECORE_XNNPACK_HARDWARE": hardware, "EDGECORE_LOG": "info"}
     log = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stderr
-    summary = "9 convolutions: 0 Winograd F(4x4), 0 F(2x2), 7 F(2x2) int8, 2 direct"
+    summary = "9 convolutions: 0 Winograd F(4x4), 0 F(2x2), 4 F(4x4) int8, 3 F(2x2) int8, 2 direct"
     if hardware == "avxvnni":
-        assert "F(2x2) int8" not in log and "direct (int8 kernels of this processor are faster directly)" in log
+        assert ") int8" not in log and "direct (int8 kernels of this processor are faster directly)" in log
     else:
         assert log.count(summary) == 6  # accurate and on, with three numbers of threads
         assert "(Conv2d): direct (12 tiles of 2x2, fewer than 16)" in log
         assert "(Conv2d): Winograd F(2x2) int8, weights + " in log
+        assert "(Conv2d): Winograd F(4x4) int8, weights + " in log
     got = np.load(results)
     for name, result in got.items():
         want = wanted[int(name.split()[-1])].numpy()
