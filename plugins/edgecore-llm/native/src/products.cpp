@@ -20,8 +20,8 @@ constexpr int64_t kRoundedBytes = 512 * 1024;  // bytes of rounded inputs that f
 // other with 8,192 inputs (72 KiB a tile), 0.91 with 2,048 (18 KiB), and 1.1 with 1,536 (13.5 KiB).
 constexpr int64_t kStreamBytes = 16 * 1024;
 
-// Adds the products of one block of weights and kCount rows of inputs, of which the first is group `at` of x, to the
-// totals of these rows.
+// Adds the products of one block of weights and kCount rows of inputs, the groups of x from `at` on, to the totals of
+// these rows.
 template <class Block, int kCount>
 inline void add_block(const Block &block, const RoundedRows &x, int64_t at, Floats (&totals)[kCount]) {
   constexpr int kLines = sizeof(block.lines) / kLineBytes;

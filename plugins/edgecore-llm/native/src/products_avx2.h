@@ -65,8 +65,8 @@ inline Sums widen(const Pairs &sums, int32_t start) {
   return wide;
 }
 
-// Adds the products of a block (a Block4 or an UnpackedBlock) and kCount rows of inputs, of which the first is group
-// `at` of x, to the totals of these rows.
+// Adds the products of a block (a Block4 or an UnpackedBlock) and kCount rows of inputs, the groups of x from `at` on,
+// to the totals of these rows.
 template <class Block, int kCount>
 inline void add_steps(const Block &block, const RoundedRows &x, int64_t at, Floats (&totals)[kCount]) {
   const int8_t *values = x.values + at * kGroup;
