@@ -168,12 +168,13 @@ def _check_sample(model: str, source: Any, example: Any, inputs: list[Any] | Non
         CompileError: The model fails. Of a failed export, the message would be about torch.export.
     """
     import torch
-    from torch.utils._pytree import tree_leaves
+
+    from edgecore.ir.torch_compat import pytree
 
     if not inputs or example is None or not isinstance(source, torch.nn.Module):
         return
     wanted, got = (
-        ", ".join(f"{list(value.shape)}" for value in tree_leaves(values) if isinstance(value, torch.Tensor))
+        ", ".join(f"{list(value.shape)}" for value in pytree.tree_leaves(values) if isinstance(value, torch.Tensor))
         for values in (example, inputs[0])
     )
     if wanted == got:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from edgecore.conformance.check import BackendUnderTest, Check, Declared, Failed, Skipped
 from edgecore.conformance.workers.runner import Runner
-from edgecore.errors import FallbackWarning
+from edgecore.errors import CompileError, FallbackWarning
 
 if TYPE_CHECKING:
-    from edgecore.plugin import BackendCompiler
+    from edgecore.plugin import BackendInfo
 
 GROUPS = (
     "installation",
@@ -139,7 +139,7 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnder
         options=settings["options"],
         load_options=settings["load_options"],
         quick=settings["quick"],
-        tolerance=_tolerance(compiler, settings["options"]) if settings["tolerance"] is None else settings["tolerance"],
+        tolerance=_tolerance(info, settings["options"]) if settings["tolerance"] is None else settings["tolerance"],
         seconds=settings["seconds"],
         folder=folder,
         library=library,
@@ -150,19 +150,17 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnder
     )
 
 
-def _tolerance(compiler: BackendCompiler, options: Mapping[str, Any]) -> float | None:
+def _tolerance(info: BackendInfo, options: Mapping[str, Any]) -> float | None:
     """Return the tolerance for results of a backend that computes float32 values in float16; None for another."""
     import torch
-    from pydantic import ValidationError
 
+    from edgecore.backend import Backend
     from edgecore.conformance.programs import TOLERANCES
-    from edgecore.plugin import LowPrecisionCompiler
+    from edgecore.pipeline.chosen_backends import float_dtype
 
-    if not isinstance(compiler, LowPrecisionCompiler):
-        return None
     try:
-        dtype = compiler.computes_in(compiler.Options(**options))
-    except ValidationError:
+        dtype = float_dtype([Backend(info.name, **options)], {info.backend_id})
+    except CompileError:
         return None  # each check that compiles reports the options that are wrong
     return None if dtype == "float32" else TOLERANCES[torch.float16]
 
